@@ -1,0 +1,217 @@
+"""Compiled sums over one block of rows: bounded, quantised to integers, exact in any order.
+
+A block is a C-ordered float32 or float64 array, or the three arrays of a CSR matrix.  Callers cut
+the data into blocks of about a megabyte and run them on threads: the kernels are serial, release
+the lock, and *add* to an int64 array, so blocks, threads and order cannot change a result.
+
+Conventions: ``r`` holds one factor per row (``None``: ones), ``c`` one centre per column (``None``:
+zeros), ``inv_s`` one inverse scale per column; the argument of a map is
+``(r_i V_ij - c_j) * inv_s_j``.  A term is an integer in ``[-2**30, 2**30]`` for *any* bits of the
+input, NaN counting as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import dense, histogram, sparse
+from .trimmed import smooth_sensitivity
+
+__all__ = [
+    "UNIT",
+    "ball_sums",
+    "clip_sums",
+    "column_log_histogram",
+    "exact_gram",
+    "log_edges",
+    "log_histogram",
+    "row_norms",
+    "smooth_sensitivity",
+    "smooth_sums",
+    "truncate_sums",
+]
+
+UNIT = 2**30
+"""Integer units of the largest term."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Block = Any  # a C-ordered 2-D float array, or (data, indices, indptr)
+
+_NARROW = 32
+
+
+def _parts(block: Block) -> tuple[NDArray[Any], ...] | None:
+    """Return the arrays of a CSR block, None for a dense one."""
+    if isinstance(block, tuple):
+        return block
+    return (block.data, block.indices, block.indptr) if hasattr(block, "indptr") else None
+
+
+def _vector(value: Floats | None, size: int, default: float) -> Floats:
+    return np.full(size, default) if value is None else np.asarray(value, dtype=np.float64)
+
+
+def _widen(V: NDArray[Any], r: Floats | None, c: Floats, inv_s: Floats) -> tuple[NDArray[Any], Floats, Floats, Floats]:
+    """Lay several narrow rows side by side, so that the inner loop is long enough to vectorise."""
+    d = V.shape[1]
+    fold = _NARROW // d
+    if r is not None:
+        V = V * r[:, None]
+    wide = V.reshape(-1, fold * d)
+    return wide, np.ones(len(wide)), np.tile(c, fold), np.tile(inv_s, fold)
+
+
+def _sum_columns(
+    dense_kernel: Any,
+    sparse_kernel: Any,
+    block: Block,
+    r: Floats | None,
+    c: Floats | None,
+    inv_s: Floats,
+    extra: Sequence[Any],
+    out: Ints,
+) -> None:
+    d = len(out)
+    c = _vector(c, d, 0.0)
+    parts = _parts(block)
+    if parts is not None:
+        sparse_kernel(*parts, _vector(r, len(parts[2]) - 1, 1.0), c, inv_s, *extra, out)
+        return
+    rows = len(block)
+    fold = _NARROW // d
+    whole = rows - rows % fold if fold > 1 else 0
+    if whole:
+        with np.errstate(all="ignore"):
+            wide = _widen(block[:whole], None if r is None else r[:whole], c, inv_s)
+        sums = np.zeros(fold * d, dtype=np.int64)
+        dense_kernel(*wide, *extra, sums)
+        out += sums.reshape(fold, d).sum(axis=0)
+    if whole < rows:
+        rest = _vector(None if r is None else r[whole:], rows - whole, 1.0)
+        dense_kernel(block[whole:], rest, c, inv_s, *extra, out)
+
+
+def clip_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, out: Ints) -> None:
+    """Add to ``out`` the column sums of ``2**30 clip(argument, -1, 1)``, each term rounded."""
+    _sum_columns(dense.bound_block, sparse.bound_rows, block, r, c, inv_s * UNIT, [float(UNIT)], out)
+
+
+def truncate_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, out: Ints) -> None:
+    """Add to ``out`` the column sums of ``2**30 argument`` where ``|argument| <= 1``, rounded."""
+    _sum_columns(dense.bound_block, sparse.bound_rows, block, r, c, inv_s * UNIT, [0.0], out)
+
+
+def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, table: Any, out: Ints) -> None:
+    """Add to ``out`` the column sums of ``2**30 g(argument) / sup``, each term rounded.
+
+    ``table`` is `fattail.robust.catoni.table`'s, for the map ``g`` of one ``beta``.
+    """
+    _sum_columns(dense.smooth_block, sparse.smooth_rows, block, r, c, inv_s, table[:-1], out)
+
+
+def ball_sums(
+    block: Block,
+    r: Floats | None,
+    c: Floats | None,
+    inv_s: Floats,
+    radius: float,
+    out: Ints,
+) -> None:
+    """Add to ``out`` the sums of the argument rows shrunk to norm ``radius``, which is 2**30 units.
+
+    One row's integers have an l2 norm of at most ``2**30 + sqrt(d)/2``: the factor leaves room for
+    the rounding of the norm (less than ``(d + 32) 2**-53`` relatively) before the last rounding.
+    """
+    if not 1e-290 < radius < 1e290:
+        raise ValueError(f"radius must lie in (1e-290, 1e290), got {radius!r}")
+    limit = UNIT * (1.0 - (len(out) + 32) * 2.0**-52)
+    parts = _parts(block)
+    if parts is None:
+        rows = _vector(r, len(block), 1.0)
+        centre = _vector(c, len(out), 0.0)
+        dense.ball_block(block, rows, centre, inv_s, limit / radius, limit, out)
+    else:
+        _refuse_centre(c)
+        rows = _vector(r, len(parts[2]) - 1, 1.0)
+        sparse.ball_rows(*parts, rows, inv_s, limit / radius, limit, out)
+
+
+def row_norms(block: Block, c: Floats | None, inv_s: Floats, out: Floats) -> None:
+    """Write to ``out`` the l2 norms of the rows ``(V - c) inv_s``; non-finite coordinates count 0."""
+    parts = _parts(block)
+    if parts is None:
+        dense.norm_block(block, _vector(c, len(inv_s), 0.0), inv_s, out)
+    else:
+        _refuse_centre(c)
+        sparse.norm_rows(*parts, inv_s, out)
+
+
+def _refuse_centre(c: Floats | None) -> None:
+    if c is not None and np.any(c):
+        raise ValueError("sparse rows cannot be centred: pass c=None, or a dense block")
+
+
+def log_edges(lo_exponent: int, n_bins: int, steps_per_octave: int) -> Floats:
+    """Return the ``n_bins - 1`` edges of the dyadic grid: bin k holds ``edge[k-1] <= |v| < edge[k]``."""
+    k = np.arange(n_bins - 1)
+    with np.errstate(over="ignore"):
+        return np.ldexp(np.exp2(k % steps_per_octave / steps_per_octave), lo_exponent + k // steps_per_octave)
+
+
+def _grid(lo_exponent: int, n_bins: int, steps_per_octave: int) -> tuple[int, int, int, Floats]:
+    if lo_exponent < -1022 or n_bins < 2 or steps_per_octave not in (1, 2, 4):
+        raise ValueError(
+            "need lo_exponent >= -1022, n_bins >= 2 and steps_per_octave in {1, 2, 4}, got "
+            f"{lo_exponent!r}, {n_bins!r}, {steps_per_octave!r}"
+        )
+    fractions = np.exp2(np.arange(1, 4) / steps_per_octave)
+    return lo_exponent, n_bins, steps_per_octave, fractions
+
+
+def log_histogram(v: NDArray[Any], lo_exponent: int, n_bins: int, steps_per_octave: int, out: Ints) -> None:
+    """Add to ``out`` the counts of ``|v|`` on the grid of `log_edges`.
+
+    Bin 0 takes what lies below the grid, 0 and NaN; the last bin what lies above, and infinity.
+    """
+    histogram.histogram_block(v, *_grid(lo_exponent, n_bins, steps_per_octave), out)
+
+
+def column_log_histogram(
+    V: NDArray[Any],
+    c: Floats | None,
+    lo_exponent: int,
+    n_bins: int,
+    steps_per_octave: int,
+    out: Ints,
+) -> None:
+    """Add to ``out[j, 0]`` and ``out[j, 1]`` the counts of the non-negative and negative ``V_j - c_j``.
+
+    Bins as in `log_histogram`; NaN counts as 0, so in ``out[j, 0, 0]``.
+    """
+    grid = _grid(lo_exponent, n_bins, steps_per_octave)
+    histogram.column_histogram_block(V, _vector(c, V.shape[1], 0.0), *grid, out)
+
+
+def exact_gram(Z: NDArray[Any]) -> Ints:
+    """Return the Gram matrix of the rows of ``Z``, shrunk to norm 1, in units of 2**-30, exactly.
+
+    Rows are cleaned of non-finite coordinates, shrunk, and rounded to multiples of 2**-15 within a
+    margin that keeps the rounded norm at most 1.  Products and sums are then integers below 2**53:
+    a float64 matrix product is exact, whatever the order in which BLAS adds.  Replacing a row
+    moves the result by at most ``sqrt(2) 2**30`` in Frobenius norm.
+    """
+    rows, d = Z.shape
+    if rows > 1 << 20:
+        raise ValueError(f"a block may have at most 2**20 rows, got {rows}")
+    norms = np.empty(rows)
+    row_norms(np.ascontiguousarray(Z), None, np.ones(d), norms)
+    limit = 2.0**15 * (1.0 - (d + 32) * 2.0**-52) - np.sqrt(d) / 2.0
+    with np.errstate(all="ignore"):
+        Z = np.where(np.isfinite(Z), Z, 0.0) * np.minimum(2.0**15, limit / norms)[:, None]
+    Q = np.rint(Z)
+    return (Q.T @ Q).astype(np.int64)

@@ -1,0 +1,117 @@
+"""The sparse twins of the dense kernels: one CSR block, its stored entries only.
+
+The terms have the same bits as in `dense`.  An entry whose column is out of range, or not beyond
+the one before it in its row, is skipped: a malformed matrix (duplicate or unsorted entries) then
+gives a wrong sum but never a contribution beyond the bound.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from .dense import JIT, UNIT, add_lanes, bound, far, finite, rescale
+
+
+@njit(**JIT)
+def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
+    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``, implicit zeros included."""
+    d = out.size
+    zeros = np.zeros(d, dtype=np.int64)
+    rows = 0
+    for i in range(indptr.size - 1):
+        finite_row = abs(r[i]) < math.inf  # else r * 0 is NaN, and an implicit zero counts 0
+        rows += finite_row
+        last = -1
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k]
+            if last < j < d:
+                last = j
+                out[j] += np.int64(bound((r[i] * data[k] - c[j]) * inv_s[j], edge))
+                zeros[j] -= finite_row
+    for j in range(d):
+        out[j] += (rows + zeros[j]) * np.int64(bound((0.0 - c[j]) * inv_s[j], edge))
+
+
+@njit(**JIT)
+def smooth(a, core, linear, cubic, shift, base, cells):
+    """Evaluate the smoothed map at one argument, as an integer of at most 2**30."""
+    if abs(a) <= core:
+        return bound(a * (linear - cubic * (a * a)), UNIT)
+    return far(a, shift, base, cells) if abs(a) > core else 0.0
+
+
+@njit(**JIT)
+def smooth_rows(data, indices, indptr, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
+    """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``."""
+    d = out.size
+    zeros = np.zeros(d, dtype=np.int64)
+    rows = 0
+    for i in range(indptr.size - 1):
+        finite_row = abs(r[i]) < math.inf
+        rows += finite_row
+        last = -1
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k]
+            if last < j < d:
+                last = j
+                a = (r[i] * data[k] - c[j]) * inv_s[j]
+                out[j] += np.int64(smooth(a, core, linear, cubic, shift, base, cells))
+                zeros[j] -= finite_row
+    for j in range(d):
+        a = (0.0 - c[j]) * inv_s[j]
+        out[j] += (rows + zeros[j]) * np.int64(smooth(a, core, linear, cubic, shift, base, cells))
+
+
+@njit(**JIT)
+def _squares(data, indices, start, stop, ri, inv_s, scale):
+    lanes = np.zeros(8)
+    last = -1
+    for k in range(start, stop):
+        j = indices[k]
+        if last < j < inv_s.size:
+            last = j
+            u = finite(ri * data[k] * inv_s[j]) * scale
+            lanes[j & 7] += u * u
+    return add_lanes(lanes)
+
+
+@njit(**JIT)
+def _norm(data, indices, start, stop, ri, inv_s):
+    total = _squares(data, indices, start, stop, ri, inv_s, 1.0)
+    if 1e-280 < total < 1e300:
+        return 1.0, math.sqrt(total)
+    top = 0.0
+    last = -1
+    for k in range(start, stop):
+        j = indices[k]
+        if last < j < inv_s.size:
+            last = j
+            top = max(top, abs(finite(ri * data[k] * inv_s[j])))
+    scale = rescale(top)
+    return scale, math.sqrt(_squares(data, indices, start, stop, ri, inv_s, scale))
+
+
+@njit(**JIT)
+def norm_rows(data, indices, indptr, inv_s, out):
+    """Write to ``out`` the l2 norms of the rows ``V inv_s``, non-finite coordinates as 0."""
+    for i in range(indptr.size - 1):
+        scale, norm = _norm(data, indices, indptr[i], indptr[i + 1], 1.0, inv_s)
+        out[i] = norm / scale
+
+
+@njit(**JIT)
+def ball_rows(data, indices, indptr, r, inv_s, inside, limit, out):
+    """Add to ``out`` the column sums of the rows ``r V inv_s`` shrunk to an l2 ball."""
+    for i in range(indptr.size - 1):
+        scale, norm = _norm(data, indices, indptr[i], indptr[i + 1], r[i], inv_s)
+        factor = min(inside / scale, limit / norm)
+        last = -1
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k]
+            if last < j < inv_s.size:
+                last = j
+                u = finite(r[i] * data[k] * inv_s[j]) * scale * factor
+                out[j] += np.int64(bound(u, UNIT))
