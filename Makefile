@@ -1,0 +1,41 @@
+# Each target makes its own virtual environment; only Python 3.11+ and make are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SHELL := /bin/bash
+
+.PHONY: demo test test-slow check audit bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce docs readme clean
+
+$(BIN)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e ".[dev,dask]"
+	touch $@
+
+demo: $(BIN)/.installed
+	$(BIN)/python examples/demo.py
+
+test: $(BIN)/.installed
+	$(BIN)/python -m pytest -n 2 tests src/fattail README.md
+
+test-slow: $(BIN)/.installed
+	$(BIN)/python -m pytest -m slow tests
+
+check: $(BIN)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+audit: $(BIN)/.installed
+	$(BIN)/python benchmarks/audit.py
+
+bench: bench-means bench-regression bench-sparse bench-em bench-speed
+
+bench-means bench-regression bench-sparse bench-em: bench-%: $(BIN)/.installed
+	$(BIN)/python benchmarks/$*.py
+
+bench-speed: $(BIN)/.installed
+	$(BIN)/python benchmarks/speed_kernels.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""One file per paper, one short function per numbered algorithm."""

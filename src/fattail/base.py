@@ -1,0 +1,80 @@
+"""What all estimators share: validation in scikit-learn's manner, a curator, a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from fattail.data import PrivateData
+from fattail.privacy import Curator, PrivacyReport, check_budget
+from fattail.privacy.noise import noise_source
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Common parameters and steps. No logic in ``__init__``; subclasses list their own parameters.
+
+    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``,
+    ``_curator``, an algorithm, then public attributes and ``privacy_``.
+    """
+
+    epsilon: float
+    delta: float
+    method: str
+    random_state: int | None
+    ledger: Any
+
+    privacy_: PrivacyReport
+
+    _methods: tuple[str, ...] = ()
+
+    def _check_parameters(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        noise_source(self.random_state)
+        if self.method not in self._methods:
+            raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
+
+    def _private_data(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        accept_sparse: bool = True,
+        y_numeric: bool = True,
+        ensure_min_samples: int = 1,
+        ensure_all_finite: bool | str = True,
+    ) -> PrivateData:
+        """Validate as scikit-learn does and take custody of the rows.
+
+        NaN or infinity raises here: that is the curator's check of the file, not a release.
+        """
+        if isinstance(X, PrivateData):
+            self.n_features_in_ = X.d
+            return X
+        options: dict[str, Any] = {
+            "accept_sparse": "csr" if accept_sparse else False,
+            "dtype": [np.float64, np.float32],
+            "order": None,
+            "ensure_all_finite": ensure_all_finite,
+            "ensure_min_samples": ensure_min_samples,
+        }
+        if y is None:
+            return PrivateData(validate_data(self, X, **options))
+        X, y = validate_data(self, X, y, y_numeric=y_numeric, **options)
+        return PrivateData(X, y)
+
+    def _make_curator(self) -> Curator:
+        return Curator(
+            self.epsilon,
+            self.delta,
+            random_state=self.random_state,
+            ledger=self.ledger,
+            label=f"{type(self).__name__}(method={self.method!r})",
+        )
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is left to the library."""
+    return isinstance(value, str) and value == "auto"

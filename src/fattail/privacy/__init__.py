@@ -1,0 +1,38 @@
+"""Budgets, mechanisms and the curator through which everything leaves."""
+
+from fattail.privacy.accountant import delta_of, epsilon_of, satisfies
+from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
+from fattail.privacy.calibration import check_budget, gaussian_multiplier, largest_rho
+from fattail.privacy.curator import Curator, PrivacyLeakWarning, UtilityWarning
+from fattail.privacy.ledger import Budget, BudgetExceededError, Ledger, LedgerAccount
+from fattail.privacy.mechanisms import Gaussian, Laplace, Mechanism, SmoothBounded, SmoothNoise, SubsampledGaussian, TopK
+from fattail.privacy.report import PrivacyReport, ReleaseRecord
+
+__all__ = [
+    "Bounded",
+    "Budget",
+    "BudgetExceededError",
+    "Curator",
+    "Fold",
+    "Gaussian",
+    "Laplace",
+    "Ledger",
+    "LedgerAccount",
+    "Mechanism",
+    "PrivacyError",
+    "PrivacyLeakWarning",
+    "PrivacyReport",
+    "ReleaseRecord",
+    "Sample",
+    "SmoothBounded",
+    "SmoothNoise",
+    "SubsampledGaussian",
+    "TopK",
+    "UtilityWarning",
+    "check_budget",
+    "delta_of",
+    "epsilon_of",
+    "gaussian_multiplier",
+    "largest_rho",
+    "satisfies",
+]

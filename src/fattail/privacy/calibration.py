@@ -1,0 +1,56 @@
+"""The smallest noise that a planned set of releases needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from fattail.privacy.accountant import satisfies
+from fattail.privacy.events import Event, Gaussian
+
+
+def check_budget(epsilon: float, delta: float) -> tuple[float, float]:
+    """Refuse a budget that means nothing, before any data are touched."""
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if isinstance(value, bool) or not hasattr(value, "__float__"):
+            raise ValueError(f"{name} must be a number, got {value!r}")
+    epsilon, delta = float(epsilon), float(delta)
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
+    return epsilon, delta
+
+
+def largest_rho(events: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> float:
+    """Largest ``rho`` for which ``events(rho)`` is (epsilon, delta)-DP, on the safe side.
+
+    ``events`` maps a common budget, in units of zero-concentrated DP, to the releases it
+    pays for; more budget must mean less noise. The answer is within 1e-10 of the largest.
+    """
+    epsilon, delta = check_budget(epsilon, delta)
+    low, high = -70.0, 20.0
+    if not satisfies(events(math.exp(low)), epsilon, delta):
+        raise ValueError(
+            f"no amount of noise makes this plan (epsilon={epsilon:g}, delta={delta:g})-private: it needs delta > 0"
+            if delta == 0
+            else f"no amount of noise makes this plan (epsilon={epsilon:g}, delta={delta:g})-private"
+        )
+    while high - low > 1e-10:
+        mid = (low + high) / 2
+        low, high = (mid, high) if satisfies(events(math.exp(mid)), epsilon, delta) else (low, mid)
+    return math.exp(low)
+
+
+@lru_cache(maxsize=1024)
+def gaussian_multiplier(epsilon: float, delta: float, count: int = 1) -> float:
+    """Noise multiplier of each of ``count`` Gaussian releases.
+
+    Examples
+    --------
+    >>> round(gaussian_multiplier(1.0, 1e-5), 3)
+    3.731
+    """
+    rho = largest_rho(lambda r: [Gaussian(1 / math.sqrt(2 * r / count), count)], epsilon, delta)
+    return 1 / math.sqrt(2 * rho / count)

@@ -1,0 +1,200 @@
+"""The only exit."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.privacy.accountant import epsilon_of
+from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
+from fattail.privacy.calibration import check_budget, largest_rho
+from fattail.privacy.events import Event
+from fattail.privacy.ledger import active_budget
+from fattail.privacy.mechanisms import Mechanism, SmoothNoise, SubsampledGaussian
+from fattail.privacy.noise import NoiseSource, noise_source
+from fattail.privacy.report import PrivacyReport, ReleaseRecord
+
+
+class Account(Protocol):
+    """What a ledger account and a notebook budget have in common."""
+
+    def charge(self, events: tuple[Event, ...], label: str = "") -> None: ...
+
+
+class Curator:
+    """Holds the budget of one fit and lets planned releases out, each charged beforehand.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Claim for everything released through this curator.
+    random_state : int or None
+        None for secure noise; an int for reproducible noise, which is not private.
+    ledger : account, optional
+        Charged with the whole plan, in one transaction, before any data are read. Without
+        one, the enclosing ``with Budget(...)`` block is charged, if there is one.
+    label : str
+        Who is asking, for the ledger and the report.
+
+    Examples
+    --------
+    >>> from fattail.privacy import Bounded, Curator, Gaussian
+    >>> curator = Curator(1.0, 1e-6, random_state=0, label="example")
+    >>> total = Gaussian("total")
+    >>> curator.plan(total)
+    >>> curator.release(total, Bounded([10.0], 0.001)).round(1)
+    array([10.])
+
+    Notes
+    -----
+    *Privacy.* Any interaction is (epsilon, delta)-DP under replacement of one row, provided
+    that each ``Bounded`` states a true sensitivity given everything released before. The
+    plan is fixed before the data are read, so its composition is ordinary adaptive
+    composition. Proof: ``curator.proof.md``.
+    """
+
+    def __init__(
+        self, epsilon: float, delta: float, *, random_state: int | None = None, ledger: Account | None = None, label: str = ""
+    ) -> None:
+        self.epsilon, self.delta = check_budget(epsilon, delta)
+        if ledger is not None and not hasattr(ledger, "charge"):
+            raise ValueError(f"ledger must be an account (Ledger(path).open(...)) or a Budget, got {type(ledger).__name__}")
+        self._source: NoiseSource = noise_source(random_state)
+        self._account = ledger if ledger is not None else active_budget()
+        self._label = label
+        self._plan: tuple[Mechanism, ...] = ()
+        self._unit = 0.0
+        self._done: Counter[str] = Counter()
+        self._used: dict[str, list[Fold | Sample]] = {}
+        self._sensitivity: dict[str, float | None] = {}
+
+    def plan(self, *mechanisms: Mechanism) -> None:
+        """Fix all releases of this fit, calibrate their noise, and charge the account."""
+        if self._plan:
+            raise PrivacyError("the plan of a curator is fixed once")
+        names = [m.name for m in mechanisms]
+        if not mechanisms or len(set(names)) < len(names):
+            raise ValueError(f"a plan needs at least one mechanism and distinct names, got {names}")
+        self._unit = _calibrated(mechanisms, self.epsilon, self.delta)
+        if self._account is not None:
+            self._account.charge(tuple(m.event(self._unit) for m in mechanisms), self._label)
+        self._plan = mechanisms
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The charged events."""
+        return tuple(m.event(self._unit) for m in self._plan)
+
+    def rho(self, mechanism: Mechanism) -> float:
+        """Concentrated-DP budget of one release of a planned mechanism (public)."""
+        self._check_planned(mechanism)
+        return mechanism.rho(self._unit)
+
+    def noise(self, mechanism: Mechanism, sensitivity: float = 1.0) -> float:
+        """Noise scale that a release with this sensitivity would get (public)."""
+        scale = mechanism.noise(self.rho(mechanism), sensitivity)
+        if scale is None:
+            raise PrivacyError(f"the noise scale of {mechanism.name!r} depends on the data")
+        return scale
+
+    def smoothness(self, mechanism: SmoothNoise) -> float:
+        """Smoothness ``t`` that a value released by this mechanism must have been computed for."""
+        return mechanism.smoothness(self.rho(mechanism))
+
+    def sample_rows(self, mechanism: SubsampledGaussian, n: int) -> Sample:
+        """Draw the secret Poisson sample for one release of a subsampled mechanism."""
+        self._check_planned(mechanism)
+        return Sample(mechanism.rate, self._source.bernoulli(mechanism.rate, n))
+
+    def release(self, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
+        """Add the planned noise and let the value go.
+
+        Raises
+        ------
+        PrivacyError
+            If the mechanism was not planned, was used up, is calibrated for another norm,
+            or asks for parallel composition on rows that are not disjoint.
+        """
+        self._check_planned(mechanism)
+        if not isinstance(bounded, Bounded):
+            raise PrivacyError(f"only a Bounded value can be released, got {type(bounded).__name__}")
+        if self._done[mechanism.name] >= mechanism.count:
+            raise PrivacyError(f"{mechanism.name!r} was planned for {mechanism.count} releases and all are used")
+        mechanism.check(bounded, self.rho(mechanism))
+        self._check_rows(mechanism, bounded)
+        self._done[mechanism.name] += 1
+        self._sensitivity[mechanism.name] = None if isinstance(mechanism, SmoothNoise) else bounded.sensitivity
+        return mechanism.sample(self._source, bounded, self.rho(mechanism))
+
+    def select(self, mechanism: Mechanism, bounded: Bounded) -> NDArray[np.intp]:
+        """Release of a selection, as integer indices."""
+        return self.release(mechanism, bounded).astype(np.intp)
+
+    def report(self) -> PrivacyReport:
+        """The claim and every release, once all that was planned has been released."""
+        missing = [m.name for m in self._plan if self._done[m.name] < m.count]
+        if missing:
+            raise PrivacyError(f"planned and charged but not released: {missing}")
+        total = sum(m.share for m in self._plan)
+        records = tuple(self._record(m, total) for m in self._plan)
+        exact = all(r.numerics == "exact" for r in records)
+        return PrivacyReport(
+            self.epsilon,
+            self.delta,
+            min(epsilon_of(self.events, self.delta), self.epsilon),
+            releases=records,
+            numerics="exact" if exact else "idealized",
+            seeded=self._source.seeded,
+            events=self.events,
+            label=self._label,
+        )
+
+    def _record(self, mechanism: Mechanism, total: float) -> ReleaseRecord:
+        sensitivity = self._sensitivity[mechanism.name]
+        noise = None if sensitivity is None else self.noise(mechanism, sensitivity)
+        # Noise scaled to a private sensitivity is added in floating point.
+        numerics = "idealized" if isinstance(mechanism, SmoothNoise) else self._source.numerics
+        return ReleaseRecord(
+            mechanism.name, mechanism.kind, mechanism.count, sensitivity, noise, mechanism.share / total, numerics
+        )
+
+    def _check_planned(self, mechanism: Mechanism) -> None:
+        if mechanism not in self._plan:
+            raise PrivacyError(f"{mechanism.name!r} is not in the plan")
+
+    def _check_rows(self, mechanism: Mechanism, bounded: Bounded) -> None:
+        used = self._used.setdefault(mechanism.name, [])
+        rows = bounded.fold
+        if isinstance(rows, Sample):
+            if not isinstance(mechanism, SubsampledGaussian) or any(rows is other for other in used):
+                raise PrivacyError(f"{mechanism.name!r}: a Poisson sample serves one subsampled release")
+        elif mechanism.folds:
+            if rows is None:
+                raise PrivacyError(f"{mechanism.name!r} composes in parallel but was computed on all rows")
+            if any(isinstance(o, Fold) and rows.start < o.stop and o.start < rows.stop for o in used):
+                raise PrivacyError(f"{mechanism.name!r} composes in parallel but its folds overlap")
+        if rows is not None:
+            used.append(rows)
+
+
+@lru_cache(maxsize=256)
+def _calibrated(mechanisms: tuple[Mechanism, ...], epsilon: float, delta: float) -> float:
+    return largest_rho(lambda unit: [m.event(unit) for m in mechanisms], epsilon, delta)
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something outside the guarantee may reveal data."""
+
+
+class UtilityWarning(UserWarning):
+    """The answer is private but may be useless: the noise is as large as the signal."""
+
+
+def warn_utility(message: str) -> None:
+    """Warn about accuracy; the message may use public numbers and releases only."""
+    warnings.warn(message, UtilityWarning, stacklevel=3)

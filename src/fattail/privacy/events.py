@@ -1,0 +1,286 @@
+"""What was done to the data, as frozen facts, and what each fact costs.
+
+An event is recorded with its sensitivity already divided out (noise in units of the
+replace-one sensitivity), so its meaning never changes. ``Cost`` is a small vector that
+adds up under adaptive composition and takes coordinatewise maxima over disjoint folds;
+``accountant`` turns a cost into (epsilon, delta).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import optimize, special
+
+# Renyi orders at which subsampled releases are tracked (all others are exact for every order).
+ORDERS = np.array([*range(2, 17), 18, 20, 23, 26, 30, 35, 40, 48, 56, 64, 80, 96, 128, 192, 256, 512], dtype=float)
+
+# A Gaussian on the integers is within exp(+-this) of a rounded continuous one, per release;
+# privacy/noise.py refuses to sample where that fails.
+DISCRETE_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Additive privacy cost.
+
+    Attributes
+    ----------
+    mu2 : Gaussian releases, squared Gaussian-DP parameter.
+    pure_mu2, pure_rho, pure_epsilon : pure-DP and bounded-range releases, in three currencies;
+        each is a valid bound on its own.
+    rho : releases known only through zero-concentrated DP.
+    epsilon, delta : approximate-DP releases and rounding slack, by basic composition.
+    renyi : Renyi divergences at ``ORDERS`` of subsampled releases.
+    """
+
+    mu2: float = 0.0
+    pure_mu2: float = 0.0
+    pure_rho: float = 0.0
+    pure_epsilon: float = 0.0
+    rho: float = 0.0
+    epsilon: float = 0.0
+    delta: float = 0.0
+    renyi: tuple[float, ...] = ()
+
+    def __add__(self, other: Cost) -> Cost:
+        return self._combine(other, operator.add)
+
+    def maximum(self, other: Cost) -> Cost:
+        """Cost of whichever of two disjoint folds holds the changed row."""
+        return self._combine(other, max)
+
+    def scaled(self, count: int) -> Cost:
+        numbers = {name: count * getattr(self, name) for name in _NUMBERS}
+        return Cost(**numbers, renyi=tuple(count * r for r in self.renyi))
+
+    def _combine(self, other: Cost, op: Callable[[float, float], float]) -> Cost:
+        numbers = {name: op(getattr(self, name), getattr(other, name)) for name in _NUMBERS}
+        a = self.renyi or (0.0,) * len(other.renyi)
+        b = other.renyi or (0.0,) * len(self.renyi)
+        return Cost(**numbers, renyi=tuple(op(x, y) for x, y in zip(a, b, strict=True)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {k: v for k, v in asdict(self).items() if v}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Cost:
+        numbers: dict[str, Any] = {k: float(v) for k, v in data.items() if k != "renyi"}
+        return cls(**numbers, renyi=tuple(data.get("renyi", ())))
+
+
+_NUMBERS = tuple(f.name for f in fields(Cost) if f.name != "renyi")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events: ``count`` adaptive repetitions of one kind of release."""
+
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[Event]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Event._kinds[cls.kind] = cls
+
+    def cost(self) -> Cost:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}
+
+    @staticmethod
+    def from_dict(data: Mapping[str, Any]) -> Event:
+        data = dict(data)
+        kind = data.pop("kind", None)
+        if kind not in Event._kinds:
+            raise ValueError(f"unknown event kind {kind!r}; known: {sorted(Event._kinds)}")
+        return Event._kinds[kind](**data)
+
+
+def _positive(name: str, value: float) -> None:
+    if not (isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Gaussian(Event):
+    """Gaussian noise of ``noise_multiplier`` times the l2 sensitivity."""
+
+    kind: ClassVar[str] = "gaussian"
+    noise_multiplier: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _positive("noise_multiplier", self.noise_multiplier)
+
+    def cost(self) -> Cost:
+        return Cost(mu2=self.count / self.noise_multiplier**2, epsilon=self.count * DISCRETE_SLACK)
+
+
+@dataclass(frozen=True)
+class BoundedRange(Event):
+    """A selection whose log-likelihood ratio lies in an interval of length ``eta`` (SPEC 1.4)."""
+
+    kind: ClassVar[str] = "bounded_range"
+    eta: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _positive("eta", self.eta)
+
+    def cost(self) -> Cost:
+        one = Cost(pure_mu2=mu_of_bounded_range(self.eta) ** 2, pure_rho=self.eta**2 / 8, pure_epsilon=self.eta)
+        return one.scaled(self.count)
+
+
+@dataclass(frozen=True)
+class Pure(Event):
+    """An ``epsilon``-DP release, such as Laplace noise."""
+
+    kind: ClassVar[str] = "pure"
+    epsilon: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _positive("epsilon", self.epsilon)
+
+    def cost(self) -> Cost:
+        e = self.epsilon
+        one = Cost(pure_mu2=mu_of_pure(e) ** 2, pure_rho=e * e / 2, pure_epsilon=e)
+        return one.scaled(self.count)
+
+
+@dataclass(frozen=True)
+class ZeroConcentrated(Event):
+    """A release known to satisfy ``rho``-zCDP."""
+
+    kind: ClassVar[str] = "zcdp"
+    rho: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _positive("rho", self.rho)
+
+    def cost(self) -> Cost:
+        return Cost(rho=self.rho * self.count)
+
+
+@dataclass(frozen=True)
+class Approximate(Event):
+    """An (``epsilon``, ``delta``)-DP release about which nothing else is known."""
+
+    kind: ClassVar[str] = "approximate"
+    epsilon: float
+    delta: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _positive("epsilon", self.epsilon)
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
+
+    def cost(self) -> Cost:
+        return Cost(epsilon=self.epsilon * self.count, delta=self.delta * self.count)
+
+
+@dataclass(frozen=True)
+class SubsampledGaussian(Event):
+    """Gaussian noise on a Poisson sample of the rows.
+
+    ``noise_multiplier`` is relative to the replace-one sensitivity of the sampled sum, as
+    everywhere. A replacement is a removal and an addition: the add-remove Renyi curve of
+    the sampled Gaussian (integer orders, binomial sum) goes twice through the weak triangle
+    inequality of Renyi divergence.
+    """
+
+    kind: ClassVar[str] = "subsampled_gaussian"
+    noise_multiplier: float
+    rate: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _positive("noise_multiplier", self.noise_multiplier)
+        if not 0 < self.rate <= 1:
+            raise ValueError(f"rate must lie in (0, 1], got {self.rate!r}")
+
+    def cost(self) -> Cost:
+        # One row's removal moves the sum by half of what its replacement does.
+        sigma = 2 * self.noise_multiplier
+        renyi = _replace_one_renyi(sigma, self.rate)
+        return Cost(epsilon=self.count * DISCRETE_SLACK, renyi=tuple(self.count * r for r in renyi))
+
+
+@dataclass(frozen=True)
+class Parallel(Event):
+    """Branches on disjoint folds fixed by row position: one replaced row touches one branch."""
+
+    kind: ClassVar[str] = "parallel"
+    branches: tuple[tuple[Event, ...], ...] = field(default=())
+
+    def cost(self) -> Cost:
+        worst = Cost()
+        for branch in self.branches:
+            worst = worst.maximum(total_cost(branch))
+        return worst
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "branches": [[e.to_dict() for e in b] for b in self.branches]}
+
+    def __post_init__(self) -> None:
+        branches = tuple(tuple(e if isinstance(e, Event) else Event.from_dict(e) for e in b) for b in self.branches)
+        object.__setattr__(self, "branches", branches)
+
+
+def total_cost(events: Iterable[Event]) -> Cost:
+    """Cost of events composed in sequence, each chosen after seeing the ones before."""
+    cost = Cost()
+    for event in events:
+        cost = cost + event.cost()
+    return cost
+
+
+@lru_cache(maxsize=4096)
+def mu_of_pure(epsilon: float) -> float:
+    """Smallest mu such that every epsilon-DP release is mu-Gaussian DP.
+
+    The trade-off curve of randomized response has one kink, at e^eps / (1 + e^eps), and a
+    convex Gaussian curve with the same ends lies below it as soon as it does at the kink.
+    """
+    return float(-2 * special.ndtri(special.expit(-epsilon)))
+
+
+@lru_cache(maxsize=4096)
+def mu_of_bounded_range(eta: float) -> float:
+    """Smallest mu such that every eta-bounded-range release is mu-Gaussian DP.
+
+    The worst pairs are two-point ones whose log ratios are t and t - eta; the argument of
+    ``mu_of_pure`` applies to each t, and the largest of the answers counts.
+    """
+
+    def gap(t: float) -> float:
+        p = math.expm1(t - eta) / math.expm1(-eta)
+        return float(special.ndtri(p) - special.ndtri(p * math.exp(-t)))
+
+    best = optimize.minimize_scalar(lambda t: -gap(t), bounds=(0.0, eta), method="bounded", options={"xatol": 1e-9 * eta})
+    # The maximum is smooth, so an argument error of 1e-9 costs far less than this margin.
+    return max(-float(best.fun), gap(eta / 2)) * (1 + 1e-9)
+
+
+@lru_cache(maxsize=256)
+def _replace_one_renyi(sigma: float, rate: float) -> np.ndarray:
+    def add_remove(order: float) -> float:
+        a = int(order)
+        k = np.arange(a + 1)
+        weights = special.xlog1py(a - k, -rate)
+        terms = special.gammaln(a + 1) - special.gammaln(k + 1) - special.gammaln(a - k + 1)
+        terms = terms + weights + k * math.log(rate) + k * (k - 1) / (2 * sigma**2)
+        return float(special.logsumexp(terms)) / (a - 1)
+
+    return np.array([(a - 0.5) / (a - 1) * add_remove(2 * a) + add_remove(2 * a - 1) for a in ORDERS])

@@ -1,0 +1,136 @@
+"""Where randomness comes from. Everything is sampled on the integers.
+
+A release is an int64 vector (exact sums, or floats that ``mechanisms`` put on a grid tied
+to the noise), and noise is an integer too, so no low-order bit depends on the data in a way
+the proof does not see.
+"""
+
+from __future__ import annotations
+
+import numbers
+import os
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.privacy.events import DISCRETE_SLACK
+
+Integers = NDArray[np.int64]
+
+# Beyond this many standard deviations a Gaussian has mass below exp(-1250).
+_REACH = 50
+
+
+class NoiseSource(Protocol):
+    """Integer noise, and whether the claim survives the machine's arithmetic."""
+
+    numerics: str
+    seeded: bool
+
+    def gaussian(self, value: Integers, scale: float) -> Integers: ...
+    def laplace(self, value: Integers, scale: float) -> Integers: ...
+    def top_k(self, scores: Integers, k: int, scale: float, monotone: bool) -> NDArray[np.intp]: ...
+    def normal(self, size: int) -> NDArray[np.float64]: ...
+    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]: ...
+
+
+def check_discrete_gaussian(size: int, scale: float) -> None:
+    """Refuse a grid so coarse that the discrete Gaussian is not as good as the continuous one.
+
+    Per coordinate and within fifty standard deviations, the log ratio of a Gaussian on the
+    integers to a rounded continuous one is at most (50^2 + 1) / (24 scale^2); see
+    ``gaussian.proof.md``.
+    """
+    slack = 2 * size * (_REACH**2 + 1) / (24 * scale**2)
+    if not slack <= DISCRETE_SLACK:
+        raise ValueError(f"noise scale of {scale:g} grid steps is too coarse for {size} coordinates")
+
+
+class SecureNoise:
+    """OpenDP's exact samplers, fed by the operating system."""
+
+    numerics = "exact"
+    seeded = False
+
+    def gaussian(self, value: Integers, scale: float) -> Integers:
+        check_discrete_gaussian(value.size, scale)
+        dp = _opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+        return _apply(dp.m.make_gaussian(*space, scale=scale), value)
+
+    def laplace(self, value: Integers, scale: float) -> Integers:
+        dp = _opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T=float)
+        return _apply(dp.m.make_laplace(*space, scale=scale), value)
+
+    def top_k(self, scores: Integers, k: int, scale: float, monotone: bool) -> NDArray[np.intp]:
+        dp = _opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=monotone)
+        select = dp.m.make_noisy_top_k(*space, dp.zero_concentrated_divergence(), k=k, scale=scale)
+        return np.asarray(select(scores.tolist()), dtype=np.intp)
+
+    def normal(self, size: int) -> NDArray[np.float64]:
+        grid = 2.0**40
+        return self.gaussian(np.zeros(size, dtype=np.int64), grid) / grid
+
+    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
+        draws = np.frombuffer(os.urandom(4 * size), dtype=np.uint32)
+        result: NDArray[np.bool_] = draws < np.uint64(rate * 2.0**32)
+        return result
+
+
+class SeededNoise:
+    """Reproducible noise for experiments. Whoever knows the seed can subtract it."""
+
+    numerics = "idealized"
+    seeded = True
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def gaussian(self, value: Integers, scale: float) -> Integers:
+        check_discrete_gaussian(value.size, scale)
+        return _saturating_add(value, self._rng.normal(0.0, scale, value.shape))
+
+    def laplace(self, value: Integers, scale: float) -> Integers:
+        return _saturating_add(value, self._rng.laplace(0.0, scale, value.shape))
+
+    def top_k(self, scores: Integers, k: int, scale: float, monotone: bool) -> NDArray[np.intp]:
+        noisy = scores + self._rng.gumbel(0.0, scale, scores.shape)
+        return np.argsort(-noisy, kind="stable")[:k]
+
+    def normal(self, size: int) -> NDArray[np.float64]:
+        return self._rng.standard_normal(size)
+
+    def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
+        return self._rng.random(size) < rate
+
+
+def noise_source(random_state: Any = None) -> NoiseSource:
+    """Secure noise by default, seeded noise for an int ``random_state``."""
+    if random_state is None:
+        return SecureNoise()
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+        return SeededNoise(int(random_state))
+    raise ValueError(
+        f"random_state must be None (secure noise) or a non-negative int (reproducible, not private), got {random_state!r}"
+    )
+
+
+def _saturating_add(value: Integers, noise: NDArray[np.float64]) -> Integers:
+    limit = 2**61
+    return np.clip(value, -limit, limit) + np.rint(np.clip(noise, -float(limit), float(limit))).astype(np.int64)
+
+
+def _apply(measurement: Any, value: Integers) -> Integers:
+    return np.asarray(measurement(value.ravel().tolist()), dtype=np.int64).reshape(value.shape)
+
+
+@lru_cache(maxsize=1)
+def _opendp() -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp

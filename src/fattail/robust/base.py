@@ -1,0 +1,118 @@
+"""What all bounded sums share.
+
+A robustifier bounds each row's contribution, adds the bounded rows exactly as integers, and
+says how far one row can move the result. ``rows(block)`` gives the contributions before
+bounding, as ``(V, r)``: row i is ``r[i] * V[i]``, or ``V[i]`` where r is None. For a linear
+model V is the block itself and r the derivative of the loss, so no n x d array is made.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fattail.data import Block, PrivateData
+from fattail.privacy.bounded import Bounded, Fold, Norm, PrivacyError, Sample
+
+Rows = Callable[[Block], tuple[Any, NDArray[np.float64] | None]]
+
+# A row's bounded contribution is an integer of at most this size (SPEC Rule 2).
+ONE = 1 << 30
+
+
+def own_rows(block: Block) -> tuple[Any, None]:
+    """The rows themselves, as for a mean."""
+    return block.X, None
+
+
+@dataclass(frozen=True)
+class Robustifier(ABC):
+    """Mean of ``width`` values per row, each row bounded around ``center``.
+
+    Parameters
+    ----------
+    center : float or array of shape (width,)
+        Public point around which rows are bounded, and the answer for rows that are all
+        outliers or all missing.
+    """
+
+    center: ArrayLike = 0.0
+
+    def mean(
+        self, data: PrivateData, rows: Rows = own_rows, fold: Fold | Sample | None = None, *, width: int | None = None
+    ) -> Bounded:
+        """Bounded mean over a fold (all rows by default).
+
+        Parameters
+        ----------
+        data : PrivateData
+        rows : callable
+            Contributions of a block; see the module's text.
+        fold : Fold or Sample, optional
+        width : int, optional
+            Values per row; the number of columns by default.
+        """
+        width = data.d if width is None else width
+        center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (width,))
+        if isinstance(fold, Sample) and np.any(center):
+            # A row outside the sample must count as zero, half a range from either end.
+            raise PrivacyError("a Poisson sample can only be bounded around zero")
+        scale = np.broadcast_to(np.asarray(self._scale(), dtype=np.float64), (width,))
+        inverse = 1.0 / scale
+
+        def partial(block: Block) -> NDArray[np.int64]:
+            out = np.zeros(width, dtype=np.int64)
+            with np.errstate(all="ignore"):
+                V, r = rows(block)
+            if block.weight is not None:
+                r = block.weight if r is None else block.weight * r
+            self._add(V, r, center, inverse, out)
+            return out
+
+        total = data._reduce(partial, fold)
+        unit = scale * (self._sup() / (ONE * data.size(fold)))
+        return Bounded(total, self._row_range(width), self._norm(), fold, unit=unit, offset=center)
+
+    @abstractmethod
+    def _add(
+        self,
+        V: Any,
+        r: NDArray[np.float64] | None,
+        center: NDArray[np.float64],
+        inverse: NDArray[np.float64],
+        out: NDArray[np.int64],
+    ) -> None:
+        """Add the bounded rows, in units of 1 / ONE of the largest contribution, to ``out``."""
+
+    @abstractmethod
+    def _scale(self) -> ArrayLike:
+        """What one unit of the bounding function means, per column."""
+
+    def _sup(self) -> float:
+        """Largest value of the bounding function."""
+        return 1.0
+
+    def _norm(self) -> Norm:
+        return "linf"
+
+    def _row_range(self, width: int) -> float:
+        """Largest change of the integer sum when one row is replaced."""
+        return 2.0 * ONE
+
+
+def check_scale(name: str, value: ArrayLike) -> None:
+    """Refuse a bound that is not positive, finite and invertible."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim > 1 or not np.all(np.isfinite(array) & (array > 1e-300)):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")
+
+
+def ball_range(width: int) -> float:
+    """Integer l2 distance between two rows of norm at most ONE, each rounded coordinatewise."""
+    return 2.0 * (ONE + math.sqrt(width) / 2)

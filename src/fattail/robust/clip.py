@@ -1,0 +1,57 @@
+"""Coordinatewise clipping and truncation (tao2022 Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fattail import _kernels
+from fattail.robust.base import Robustifier, check_scale
+
+
+@dataclass(frozen=True)
+class Clip(Robustifier):
+    """Values outside ``center +- bound`` are moved to its ends; NaN counts as ``center``.
+
+    Notes
+    -----
+    *Privacy.* Each coordinate of a row lies in an interval of length ``2 bound`` whatever its
+    bits, so replacing a row moves each coordinate of the mean by at most ``2 bound / n``.
+    Proof: ``clip.proof.md``.
+    """
+
+    bound: ArrayLike = 1.0
+
+    def __post_init__(self) -> None:
+        check_scale("bound", self.bound)
+
+    def _scale(self) -> ArrayLike:
+        return self.bound
+
+    def _add(
+        self,
+        V: Any,
+        r: NDArray[np.float64] | None,
+        center: NDArray[np.float64],
+        inverse: NDArray[np.float64],
+        out: NDArray[np.int64],
+    ) -> None:
+        _kernels.clip_sums(V, r, center, inverse, out)
+
+
+@dataclass(frozen=True)
+class Truncate(Clip):
+    """Values outside ``center +- bound`` count as ``center``. Same bound as ``Clip``."""
+
+    def _add(
+        self,
+        V: Any,
+        r: NDArray[np.float64] | None,
+        center: NDArray[np.float64],
+        inverse: NDArray[np.float64],
+        out: NDArray[np.int64],
+    ) -> None:
+        _kernels.truncate_sums(V, r, center, inverse, out)

@@ -1,0 +1,52 @@
+"""Second moments of rows pulled back to a ball, for preconditioners and spectral starts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fattail import _kernels
+from fattail.data import Block, PrivateData
+from fattail.privacy.bounded import Bounded, Fold
+from fattail.robust.base import ONE, Rows, check_scale, own_rows
+
+
+@dataclass(frozen=True)
+class Gram:
+    """Mean of ``z z'`` over rows ``z = (row - center) / scale``, pulled back to norm ``radius``.
+
+    The answer is in units of ``scale``: multiply by ``outer(scale, scale)`` to undo it.
+
+    Notes
+    -----
+    *Privacy.* Two outer products of vectors no longer than ``radius`` differ by at most
+    ``sqrt(2) radius**2`` in Frobenius norm. The sums are exact: rows are rounded so that the
+    matrix product works on integers. Proof: ``gram.proof.md``.
+    """
+
+    radius: float = 1.0
+    scale: ArrayLike = 1.0
+    center: ArrayLike = 0.0
+
+    def __post_init__(self) -> None:
+        check_scale("radius", self.radius)
+        check_scale("scale", self.scale)
+
+    def mean(self, data: PrivateData, rows: Rows = own_rows, fold: Fold | None = None, *, width: int | None = None) -> Bounded:
+        """Bounded ``width x width`` matrix; release it and average it with its transpose."""
+        width = data.d if width is None else width
+        inverse = 1.0 / np.broadcast_to(np.asarray(self.scale, dtype=np.float64) * self.radius, (width,))
+        center = np.asarray(self.center, dtype=np.float64)
+
+        def partial(block: Block) -> NDArray[np.int64]:
+            with np.errstate(all="ignore"):
+                V, r = rows(block)
+                dense = V.toarray() if hasattr(V, "toarray") else V
+                Z = (dense if r is None else r[:, None] * dense) - center
+                return _kernels.exact_gram(Z * inverse)
+
+        total = data._reduce(partial, fold)
+        return Bounded(total, math.sqrt(2) * ONE, "l2", fold, unit=self.radius**2 / (ONE * data.size(fold)))

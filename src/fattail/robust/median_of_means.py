@@ -1,0 +1,64 @@
+"""Median of the means of disjoint groups (tao2022 Algorithm 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fattail.data import PrivateData
+from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
+from fattail.robust.base import Robustifier, Rows, own_rows
+
+
+@dataclass(frozen=True)
+class MedianOfMeans:
+    """Coordinatewise median of group means, each bounded by ``within``.
+
+    Parameters
+    ----------
+    within : Robustifier
+        Bounds the rows of a group.
+    groups : int
+        Odd; groups are consecutive rows.
+
+    Notes
+    -----
+    *Privacy.* A replaced row moves one group's mean, and a median moves by no more than the
+    largest move among its arguments, coordinate by coordinate; so the sensitivity is that of
+    the smallest group, in l_inf or in l2. Proof: ``median_of_means.proof.md``.
+    """
+
+    within: Robustifier
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        if self.groups < 1 or self.groups % 2 == 0:
+            raise ValueError(f"groups must be odd and positive, got {self.groups!r}")
+
+    def mean(
+        self, data: PrivateData, rows: Rows = own_rows, fold: Fold | Sample | None = None, *, width: int | None = None
+    ) -> Bounded:
+        if isinstance(fold, Sample):
+            raise PrivacyError("groups are fixed by position; a Poisson sample has no positions")
+        if self.groups == 1:
+            return self.within.mean(data, rows, fold, width=width)
+        start, stop = (0, data.n) if fold is None else (fold.start, fold.stop)
+        if stop - start < self.groups:
+            raise ValueError(f"cannot split {stop - start} rows into {self.groups} groups")
+        edges = [start + k * (stop - start) // self.groups for k in range(self.groups + 1)]
+        parts = [
+            self.within.mean(data, rows, Fold(k, self.groups, edges[k], edges[k + 1]), width=width) for k in range(self.groups)
+        ]
+        means = np.stack([part.unit * part._value for part in parts])
+        coarsest = max(parts, key=lambda part: float(np.max(np.abs(part.unit))))
+        # In units of the smallest group; the median of floats is one of them, so only the
+        # rounding of the group means themselves enters.
+        return Bounded(
+            np.median(means, axis=0) / coarsest.unit,
+            coarsest.raw_sensitivity * (1 + 2.0**-40),
+            coarsest.norm,
+            fold,
+            unit=coarsest.unit,
+            offset=coarsest.offset,
+        )

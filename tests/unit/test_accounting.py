@@ -1,0 +1,182 @@
+"""The accountant against closed forms, quadrature and dp-accounting."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from fattail.privacy import delta_of, epsilon_of, gaussian_multiplier, largest_rho, satisfies
+from fattail.privacy import events as ev
+
+BUDGETS = [(0.1, 1e-5), (1.0, 1e-6), (4.0, 1e-8)]
+
+
+def hockey_stick(p, q, epsilon, points=None):
+    value, _ = integrate.quad(lambda x: max(p(x) - math.exp(epsilon) * q(x), 0.0), -60, 60, points=points, limit=2000)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma"),
+    [
+        # Independent 50-digit roots of the Balle-Wang equation.
+        (0.1, 1e-5, 30.749566131977662),
+        (1, 1e-6, 4.224678889326847),
+        (4, 1e-8, 1.3955826839113037),
+        (8, 1e-5, 0.6002290721989528),
+    ],
+)
+def test_one_gaussian_release_is_calibrated_exactly(epsilon, delta, sigma):
+    ours = gaussian_multiplier(epsilon, delta)
+    assert sigma <= ours <= sigma * 1.00001
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+@pytest.mark.parametrize("count", [1, 50, 1000])
+def test_gaussian_releases_compose_to_one_gaussian(epsilon, delta, count):
+    many = gaussian_multiplier(epsilon, delta, count)
+    assert many == pytest.approx(math.sqrt(count) * gaussian_multiplier(epsilon, delta), rel=1e-4)
+    assert satisfies([ev.Gaussian(many, count)], epsilon, delta)
+    assert not satisfies([ev.Gaussian(many * 0.999, count)], epsilon, delta)
+
+
+def test_gaussian_delta_is_the_hockey_stick_divergence():
+    mu = 0.7
+    exact = hockey_stick(stats.norm(mu, 1).pdf, stats.norm(0, 1).pdf, 0.5)
+    assert delta_of([ev.Gaussian(1 / mu)], 0.5) == pytest.approx(exact, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rho"), [(0.1, 1e-5, 4.3299372940e-4), (1, 1e-5, 3.0556595198e-2), (2, 1e-8, 6.3940445673e-2)]
+)
+def test_concentrated_conversion(epsilon, delta, rho):
+    assert largest_rho(lambda r: [ev.ZeroConcentrated(r)], epsilon, delta) == pytest.approx(rho, rel=1e-5)
+
+
+@pytest.mark.parametrize("eta", [0.01, 0.3, 1.0, 5.0])
+def test_dominating_gaussian_of_a_bounded_range_release(eta):
+    """No two-point pair of that range beats the Gaussian, and one pair touches it."""
+    mu = ev.mu_of_bounded_range(eta)
+    slack = []
+    for t in np.linspace(0, eta, 401)[1:-1]:
+        p = math.expm1(t - eta) / math.expm1(-eta)
+        q = p * math.exp(-t)
+        slack.append(mu - (stats.norm.ppf(p) - stats.norm.ppf(q)))
+    assert min(slack) >= 0
+    assert min(slack) < 1e-4 * mu
+
+
+def test_dominating_gaussian_of_a_pure_release():
+    epsilon = 0.8
+    mu = ev.mu_of_pure(epsilon)
+    for e in np.linspace(-2, 2, 81):
+        randomized_response = sum(
+            max(p - math.exp(e) * q, 0)
+            for p, q in [
+                (math.exp(epsilon) / (1 + math.exp(epsilon)), 1 / (1 + math.exp(epsilon))),
+                (1 / (1 + math.exp(epsilon)), math.exp(epsilon) / (1 + math.exp(epsilon))),
+            ]
+        )
+        gaussian = stats.norm.cdf(mu / 2 - e / mu) - math.exp(e) * stats.norm.cdf(-mu / 2 - e / mu)
+        assert randomized_response <= gaussian + 1e-12
+
+
+def test_pure_releases_need_no_delta():
+    assert epsilon_of([ev.Pure(0.25, 4)], 0.0) == pytest.approx(1.0)
+    assert epsilon_of([ev.Gaussian(1.0)], 0.0) == math.inf
+
+
+def test_many_pure_releases_use_advanced_composition():
+    assert epsilon_of([ev.Pure(0.01, 1000)], 1e-6) < 3
+
+
+def test_disjoint_folds_cost_the_dearest_of_them():
+    parallel = ev.Parallel(((ev.Gaussian(2.0),), (ev.Gaussian(1.0), ev.Pure(0.1)), (ev.Pure(0.2),)))
+    assert parallel.cost().mu2 == 1.0
+    assert parallel.cost().pure_epsilon == 0.2
+
+
+def test_subsampling_amplifies_and_full_rate_does_not_undercut_the_exact_gaussian():
+    full = epsilon_of([ev.SubsampledGaussian(4.0, 1.0)], 1e-5)
+    assert full >= epsilon_of([ev.Gaussian(4.0)], 1e-5)
+    assert epsilon_of([ev.SubsampledGaussian(1.0, 0.01, 100)], 1e-5) < 0.2 * epsilon_of([ev.Gaussian(1.0, 100)], 1e-5)
+
+
+def test_subsampled_release_is_dominated_in_the_symmetric_worst_case():
+    """Replacing +1 by -1 in a sampled sum: exact hockey stick against the bound."""
+    sigma, rate = 1.0, 0.2  # noise multiplier relative to the replacement's move of 2
+
+    def mixture(sign):
+        return lambda x: (1 - rate) * stats.norm.pdf(x, 0, 2 * sigma) + rate * stats.norm.pdf(x, sign, 2 * sigma)
+
+    for epsilon in (0.1, 0.3, 0.6):
+        exact = hockey_stick(mixture(1), mixture(-1), epsilon)
+        assert exact <= delta_of([ev.SubsampledGaussian(sigma, rate)], epsilon)
+
+
+def test_events_survive_storage():
+    stored = (
+        ev.Gaussian(1.5, 3),
+        ev.BoundedRange(0.2, 10),
+        ev.Pure(0.1),
+        ev.ZeroConcentrated(0.01),
+        ev.Approximate(0.1, 1e-9),
+        ev.SubsampledGaussian(1.0, 0.1, 5),
+        ev.Parallel(((ev.Gaussian(2.0),), (ev.Pure(0.1),))),
+    )
+    assert tuple(ev.Event.from_dict(e.to_dict()) for e in stored) == stored
+    cost = ev.total_cost(stored)
+    assert ev.Cost.from_dict(cost.to_dict()) == cost
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ev.Gaussian(0.0),
+        lambda: ev.Gaussian(math.nan),
+        lambda: ev.Pure(-1.0),
+        lambda: ev.BoundedRange(math.inf),
+        lambda: ev.SubsampledGaussian(1.0, 0.0),
+        lambda: ev.Approximate(1.0, 1.0),
+        lambda: ev.Event.from_dict({"kind": "no"}),
+    ],
+)
+def test_meaningless_events_are_refused(make):
+    with pytest.raises(ValueError):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (0, 1e-5),
+        (-1, 1e-5),
+        (math.nan, 1e-5),
+        (math.inf, 1e-5),
+        (1, -0.1),
+        (1, 1.0),
+        (1, math.nan),
+        ("1", 1e-5),
+        (True, 1e-5),
+        (None, 1e-5),
+    ],
+)
+def test_meaningless_budgets_are_refused(epsilon, delta):
+    with pytest.raises(ValueError, match=r"epsilon|delta"):
+        gaussian_multiplier.__wrapped__(epsilon, delta)
+
+
+def test_calibration_that_cannot_succeed_says_so():
+    with pytest.raises(ValueError, match="delta > 0"):
+        largest_rho(lambda r: [ev.Gaussian(1 / math.sqrt(2 * r))], 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_against_dp_accounting(epsilon, delta):
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    sigma = gaussian_multiplier(epsilon, delta)
+    theirs = pld.from_gaussian_mechanism(sigma, value_discretization_interval=1e-4).get_epsilon_for_delta(delta)
+    assert theirs <= epsilon * 1.001
+    looser = pld.from_gaussian_mechanism(sigma / 1.005, value_discretization_interval=1e-4, pessimistic_estimate=False)
+    assert looser.get_epsilon_for_delta(delta) > epsilon

@@ -1,0 +1,170 @@
+import numpy as np
+import pytest
+
+from fattail.privacy import (
+    Bounded,
+    Budget,
+    BudgetExceededError,
+    Curator,
+    Fold,
+    Gaussian,
+    Laplace,
+    PrivacyError,
+    SmoothBounded,
+    SmoothNoise,
+    SubsampledGaussian,
+    TopK,
+    epsilon_of,
+)
+
+FOLDS = (Fold(0, 2, 0, 5), Fold(1, 2, 5, 10))
+
+
+def planned(*mechanisms, epsilon=1.0, delta=1e-6, **kwargs):
+    curator = Curator(epsilon, delta, random_state=0, **kwargs)
+    curator.plan(*mechanisms)
+    return curator
+
+
+def test_charged_before_data_are_seen_and_never_above_the_claim():
+    budget = Budget(1.0, 1e-6)
+    curator = planned(Gaussian("a", 0.5, count=3), TopK("b", 0.2, k=4), Laplace("c", 0.3), ledger=budget)
+    assert 0.99 < budget.spent <= 1.0
+    assert epsilon_of(curator.events, 1e-6) <= 1.0
+    assert budget.history[0].events == curator.events
+
+
+def test_a_refused_charge_leaves_no_plan():
+    budget = Budget(0.5, 1e-6)
+    total = Gaussian("total")
+    curator = Curator(1.0, 1e-6, ledger=budget)
+    with pytest.raises(BudgetExceededError):
+        curator.plan(total)
+    assert budget.spent == 0
+    with pytest.raises(PrivacyError, match="not in the plan"):
+        curator.release(total, Bounded([1.0], 1.0))
+
+
+def test_enclosing_budget_is_charged():
+    with Budget(2.0, 1e-6) as outer:
+        planned(Gaussian("a"))
+        with Budget(2.0, 1e-6) as inner:
+            planned(Gaussian("a"))
+    assert len(outer.history) == len(inner.history) == 1
+    planned(Gaussian("a"))
+    assert len(outer.history) == 1
+
+
+def test_only_what_was_planned_and_as_often():
+    total = Gaussian("total", count=2)
+    curator = planned(total)
+    for _ in range(2):
+        curator.release(total, Bounded([1.0], 1.0))
+    with pytest.raises(PrivacyError, match="all are used"):
+        curator.release(total, Bounded([1.0], 1.0))
+    with pytest.raises(PrivacyError, match="not in the plan"):
+        curator.release(Gaussian("other"), Bounded([1.0], 1.0))
+    with pytest.raises(PrivacyError, match="fixed once"):
+        curator.plan(Gaussian("more"))
+
+
+def test_an_unfinished_plan_has_no_report():
+    total = Gaussian("total", count=2)
+    curator = planned(total)
+    curator.release(total, Bounded([1.0], 1.0))
+    with pytest.raises(PrivacyError, match="not released"):
+        curator.report()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "norm"), [(Gaussian("m"), "linf"), (Gaussian("m"), "l1"), (Laplace("m"), "l2"), (TopK("m"), "l2")]
+)
+def test_a_norm_the_noise_is_not_calibrated_for_is_refused(mechanism, norm):
+    with pytest.raises(PrivacyError, match="calibrated for"):
+        planned(mechanism).release(mechanism, Bounded([1.0, 2.0], 1.0, norm))
+
+
+def test_raw_arrays_are_refused():
+    total = Gaussian("total")
+    with pytest.raises(PrivacyError, match="Bounded"):
+        planned(total).release(total, np.ones(2))
+
+
+def test_parallel_composition_needs_disjoint_rows():
+    step = Gaussian("step", count=2, folds=True)
+    curator = planned(step)
+    sequential = planned(Gaussian("step", count=2))
+    assert curator.noise(step) == pytest.approx(sequential.noise(Gaussian("step", count=2)) / np.sqrt(2), rel=1e-3)
+    with pytest.raises(PrivacyError, match="all rows"):
+        curator.release(step, Bounded([1.0], 1.0))
+    curator.release(step, Bounded([1.0], 1.0, fold=FOLDS[0]))
+    with pytest.raises(PrivacyError, match="overlap"):
+        curator.release(step, Bounded([1.0], 1.0, fold=Fold(0, 3, 4, 7)))
+    curator.release(step, Bounded([1.0], 1.0, fold=FOLDS[1]))
+
+
+def test_a_poisson_sample_serves_once():
+    step = SubsampledGaussian("step", count=2, rate=0.5)
+    curator = planned(step)
+    sample = curator.sample_rows(step, 10)
+    assert "True" not in repr(sample)
+    curator.release(step, Bounded([1.0], 1.0, fold=sample))
+    with pytest.raises(PrivacyError, match="one subsampled release"):
+        curator.release(step, Bounded([1.0], 1.0, fold=sample))
+    with pytest.raises(PrivacyError, match="drawn by the curator"):
+        curator.release(step, Bounded([1.0], 1.0))
+
+
+def test_smooth_noise_checks_smoothness_and_keeps_its_scale_private():
+    trimmed = SmoothNoise("trimmed", coordinates=2)
+    curator = planned(trimmed)
+    t = curator.smoothness(trimmed)
+    with pytest.raises(PrivacyError, match="smoothness"):
+        curator.release(trimmed, SmoothBounded(np.zeros(2), np.ones(2), 2 * t))
+    with pytest.raises(PrivacyError, match="coordinates"):
+        curator.release(trimmed, SmoothBounded(np.zeros(3), np.ones(3), t))
+    curator.release(trimmed, SmoothBounded(np.zeros(2), 1234.5 * np.ones(2), t))
+    report = curator.report()
+    assert report.releases[0].noise is None and report.releases[0].sensitivity is None
+    assert "1234" not in str(report.to_dict()) + str(report) + report._repr_html_()
+    assert report.numerics == "idealized"
+
+
+def test_report_tells_the_truth_about_numerics_and_seeds():
+    total = Gaussian("total")
+    seeded = planned(total)
+    seeded.release(total, Bounded([1.0], 0.5))
+    assert seeded.report().seeded and seeded.report().numerics == "idealized"
+    secure = Curator(1.0, 1e-6)
+    secure.plan(total)
+    secure.release(total, Bounded([1.0], 0.5))
+    report = secure.report()
+    assert not report.seeded and report.numerics == "exact"
+    record = report.releases[0]
+    assert record.sensitivity == 0.5 and record.noise == pytest.approx(secure.noise(total, 0.5))
+    assert report.to_dict()["releases"][0]["share"] == 1.0
+    assert "exact" in report._repr_html_()
+
+
+@pytest.mark.parametrize("random_state", [-1, 1.5, "0", True, np.random.default_rng(0)])
+def test_random_state_is_none_or_an_int(random_state):
+    with pytest.raises(ValueError, match="random_state"):
+        Curator(1.0, 1e-6, random_state=random_state)
+
+
+def test_a_ledger_must_be_an_account():
+    with pytest.raises(ValueError, match="account"):
+        Curator(1.0, 1e-6, ledger="budget.db")
+
+
+def test_seeded_runs_repeat():
+    total = Gaussian("total")
+    a, b = (planned(total).release(total, Bounded([1.0, 2.0], 1.0)) for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_duplicate_names_and_empty_plans_are_refused():
+    with pytest.raises(ValueError, match="distinct"):
+        planned(Gaussian("a"), Laplace("a"))
+    with pytest.raises(ValueError, match="at least one"):
+        planned()

@@ -1,0 +1,277 @@
+"""Kernels against plain numpy: the same integers for any floats, blocks, storage and layout."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fattail import _kernels as K
+from fattail.robust import catoni
+
+UNIT = 2.0**30
+TABLE = catoni.table(2.0)
+MAPS = ["clip", "truncate", "smooth"]
+
+hostile = st.one_of(
+    st.floats(width=64),
+    st.sampled_from([0.0, -0.0, 5e-324, -1e-310, 1e-160, 1.0, -1.0, 1e160, 1.7e308, -1.7e308, np.inf, -np.inf, np.nan]),
+    st.floats(-2.0, 2.0),
+)
+
+
+def hostile_array(shape, seed):
+    """Heavy tails, then a tenth of the entries replaced by floats of random bits."""
+    rng = np.random.default_rng(seed)
+    V = rng.standard_t(1.5, shape)
+    bits = rng.integers(-(2**63), 2**63, shape, dtype=np.int64).view(np.float64)
+    return np.where(rng.random(shape) < 0.1, bits, V)
+
+
+def terms(kind, V, r, c, inv_s):
+    """The definition: one integer per entry."""
+    with np.errstate(all="ignore"):
+        a = (r[:, None] * np.asarray(V, dtype=np.float64) - c) * inv_s
+        if kind == "clip":
+            h = np.where(np.isnan(a), 0.0, np.clip(a, -1.0, 1.0)) * UNIT
+        elif kind == "truncate":
+            h = np.where(np.abs(a) <= 1.0, a, 0.0) * UNIT
+        else:
+            h = catoni.scaled(a, TABLE)
+    return np.rint(h).astype(np.int64)
+
+
+def sums(kind, block, r, c, inv_s, d):
+    out = np.zeros(d, dtype=np.int64)
+    if kind == "smooth":
+        K.smooth_sums(block, r, c, inv_s, TABLE, out)
+    elif kind == "ball":
+        K.ball_sums(block, r, c, inv_s, 1.5, out)
+    else:
+        getattr(K, f"{kind}_sums")(block, r, c, inv_s, out)
+    return out
+
+
+def exact_norm(row):
+    """l2 norm of a row's finite entries, rounded once, from exact rational arithmetic."""
+    square = sum((Fraction(float(v)) ** 2 for v in row if math.isfinite(v)), Fraction(0))
+    if not square:
+        return 0.0
+    shift = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    root = math.sqrt(square / Fraction(4) ** shift)
+    return math.ldexp(root, shift) if shift < 1023 else math.inf
+
+
+@given(
+    V=arrays(np.float64, st.tuples(st.integers(1, 9), st.integers(1, 70)), elements=hostile),
+    scalars=st.tuples(hostile, hostile, hostile),
+    kind=st.sampled_from(MAPS),
+)
+@settings(max_examples=150, deadline=None)
+def test_sums_are_the_definition_for_any_floats(V, scalars, kind):
+    n, d = V.shape
+    factor, centre, inverse = scalars
+    r, c, inv_s = np.full(n, factor), np.full(d, centre), np.full(d, inverse)
+    r[: n // 2], c[: d // 2], inv_s[: d // 3] = 1.0, 0.0, 0.7
+    want = terms(kind, V, r, c, inv_s)
+    assert np.abs(want).max() <= 2**30
+    assert np.array_equal(sums(kind, V, r, c, inv_s, d), want.sum(axis=0))
+
+
+@pytest.mark.parametrize("kind", MAPS)
+@pytest.mark.parametrize("d", [1, 2, 5, 31, 33, 64, 130])
+@pytest.mark.parametrize("spread", [1e-3, 0.3, 1e3])
+def test_sums_on_heavy_tails(kind, d, spread):
+    rng = np.random.default_rng(d)
+    V, r = hostile_array((203, d), seed=d), rng.standard_normal(203)
+    c, inv_s = rng.standard_normal(d), spread * (0.1 + rng.random(d))
+    assert np.array_equal(sums(kind, V, r, c, inv_s, d), terms(kind, V, r, c, inv_s).sum(axis=0))
+
+
+@pytest.mark.parametrize("kind", MAPS)
+def test_one_row_stays_within_the_bound(kind):
+    """The line that privacy rests on, for floats of random bits everywhere."""
+    rng = np.random.default_rng(3)
+    bits = rng.integers(-(2**63), 2**63, (4, 20_000), dtype=np.int64).view(np.float64)
+    V, c, inv_s = bits[:1], bits[1], bits[2]
+    for r in (None, bits[3, :1], np.array([np.inf]), np.array([np.nan])):
+        out = sums(kind, V, r, c, inv_s, V.shape[1])
+        assert np.abs(out).max() <= 2**30
+
+
+@pytest.mark.parametrize("d", [1, 3, 50, 300])
+@pytest.mark.parametrize("kind", [*MAPS, "ball"])
+def test_adds_and_ignores_blocks_order_and_defaults(kind, d):
+    rng = np.random.default_rng(4)
+    V, inv_s = hostile_array((257, d), seed=5), np.full(d, 0.4)
+    whole = sums(kind, V, None, None, inv_s, d)
+    assert np.array_equal(whole, sums(kind, V, np.ones(257), np.zeros(d), inv_s, d))
+    shuffled = np.ascontiguousarray(V[rng.permutation(257)])
+    assert np.array_equal(whole, sums(kind, shuffled, None, None, inv_s, d))
+    cuts = [0, 1, 4, 70, 71, 200, 257]
+    parts = [sums(kind, V[a:b], None, None, inv_s, d) for a, b in zip(cuts, cuts[1:], strict=False)]
+    assert np.array_equal(whole, sum(parts))
+
+
+@pytest.mark.parametrize("kind", [*MAPS, "ball"])
+def test_many_rows_do_not_round(kind):
+    """Past 2**23 rows a float accumulator of 2**30 terms would lose units."""
+    V = np.ones((2**23 + 3, 1))
+    V[0] = 0.3
+    if kind == "truncate":
+        V[0], V[1:] = 0.3, 0.999999
+    first = sums(kind, V[:1], None, None, np.ones(1), 1)
+    other = sums(kind, V[1:2], None, None, np.ones(1), 1)
+    assert sums(kind, V, None, None, np.ones(1), 1) == first + (2**23 + 2) * other
+
+
+@pytest.mark.parametrize("kind", [*MAPS, "ball", "norms"])
+def test_float32_is_its_upcast(kind):
+    d = 40
+    with np.errstate(over="ignore", invalid="ignore"):
+        V = hostile_array((101, d), seed=6).astype(np.float32)
+    r, inv_s = np.random.default_rng(7).standard_normal(101), np.full(d, 0.4)
+    if kind == "norms":
+        low, high = np.empty(101), np.empty(101)
+        K.row_norms(V, None, inv_s, low)
+        K.row_norms(V.astype(np.float64), None, inv_s, high)
+    else:
+        low, high = (sums(kind, W, r, None, inv_s, d) for W in (V, V.astype(np.float64)))
+    assert np.array_equal(low, high)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [*MAPS, "ball", "norms"])
+@pytest.mark.parametrize("centred", [False, True])
+def test_sparse_is_dense(kind, dtype, centred):
+    d, rng = 45, np.random.default_rng(8)
+    with np.errstate(over="ignore", invalid="ignore"):
+        V = np.where(rng.random((120, d)) < 0.2, hostile_array((120, d), seed=9), 0.0).astype(dtype)
+    S = sp.csr_matrix(V)
+    r, inv_s = rng.standard_normal(120), np.full(d, 0.4)
+    r[:3] = np.inf, np.nan, 0.0
+    c = rng.standard_normal(d) if centred else None
+    if centred and kind in ("ball", "norms"):
+        with pytest.raises(ValueError, match="centred"):
+            sums("ball", S, r, c, inv_s, d)
+    elif kind == "norms":
+        dense, sparse = np.empty(120), np.empty(120)
+        K.row_norms(V, None, inv_s, dense)
+        K.row_norms(S, None, inv_s, sparse)
+        assert np.array_equal(dense, sparse)
+    else:
+        want = sums(kind, V, r, c, inv_s, d)
+        assert np.array_equal(want, sums(kind, S, r, c, inv_s, d))
+        assert np.array_equal(want, sums(kind, (S.data, S.indices, S.indptr), r, c, inv_s, d))
+
+
+@pytest.mark.parametrize("kind", [*MAPS, "ball"])
+def test_malformed_sparse_rows_stay_within_the_bound(kind):
+    """Duplicate, unsorted and wild columns must not let one row count twice."""
+    data = np.full(9, 7.0)
+    indices = np.array([2, 2, 2, 0, 1, 3, -1, 99, 3], dtype=np.int32)
+    out = sums(kind, (data, indices, np.array([0, 9], dtype=np.int32)), None, None, np.ones(4), 4)
+    assert np.linalg.norm(out.astype(float), np.inf if kind != "ball" else 2) <= 2**30 + 1.0
+
+
+@given(
+    V=arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 40)), elements=hostile),
+    radius=st.sampled_from([1e-280, 1e-3, 1.0, 1e3, 1e280]),
+)
+@settings(max_examples=150, deadline=None)
+def test_ball_is_a_shrunk_row(V, radius):
+    n, d = V.shape
+    for i in range(n):
+        out = np.zeros(d, dtype=np.int64)
+        K.ball_sums(V[i : i + 1], None, None, np.ones(d), radius, out)
+        assert math.sqrt(sum(int(q) ** 2 for q in out)) <= 2**30 + math.sqrt(d) / 2
+        row = np.where(np.isfinite(V[i]), V[i], 0.0)
+        top = np.abs(row).max()
+        if top > 0:
+            norm = np.linalg.norm(row / top)
+            with np.errstate(all="ignore"):
+                unit = row / top / norm if top * norm > radius else row / radius
+            assert np.abs(out - unit * UNIT).max() <= 0.51
+        else:
+            assert not out.any()
+
+
+def test_ball_never_exceeds_its_bound_in_high_dimension():
+    rng = np.random.default_rng(10)
+    for d in (7, 1000, 30_000):
+        for row in (np.ones(d), rng.standard_normal(d), rng.standard_t(1.0, d), np.full(d, 1.7e308), np.full(d, 5e-324)):
+            out = np.zeros(d, dtype=np.int64)
+            K.ball_sums(row[None], None, None, np.ones(d), 0.5, out)
+            assert math.sqrt(sum(int(q) ** 2 for q in out)) <= 2**30 + math.sqrt(d) / 2
+
+
+@given(V=arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 40)), elements=hostile))
+@settings(max_examples=100, deadline=None)
+def test_row_norms_are_exact_norms(V):
+    out = np.empty(len(V))
+    K.row_norms(V, None, np.ones(V.shape[1]), out)
+    for got, row in zip(out, V, strict=True):
+        assert got == pytest.approx(exact_norm(row), rel=1e-14, abs=1e-322)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_log_histogram_is_a_search_among_the_edges(steps):
+    low, bins = -12, 20 * steps
+    edges = K.log_edges(low, bins, steps)
+    v = np.concatenate([hostile_array(3000, seed=11), edges, np.nextafter(edges, 0), np.nextafter(edges, 9e9), [np.nan, np.inf, 0.0]])
+    want = np.bincount(np.searchsorted(edges, np.where(np.isnan(v), 0.0, np.abs(v)), side="right"), minlength=bins)
+    out = np.zeros(bins, dtype=np.int64)
+    K.log_histogram(v, low, bins, steps, out)
+    assert np.array_equal(out, want)
+    K.log_histogram(-v, low, bins, steps, out)
+    assert np.array_equal(out, 2 * want)
+
+
+def test_log_edges_are_exact_powers_of_two():
+    edges = K.log_edges(-1022, 2 * 2046 + 1, 2)
+    assert np.array_equal(edges[::2], np.ldexp(1.0, np.arange(-1022, 1024)))
+    assert np.all(np.diff(edges) > 0)
+
+
+def test_column_log_histogram_splits_by_sign():
+    d, low, bins = 3, -20, 44
+    V, c = hostile_array((500, d), seed=12), np.array([0.0, 1.5, -2.0])
+    out = np.zeros((d, 2, bins), dtype=np.int64)
+    K.column_log_histogram(V, c, low, bins, 1, out)
+    for j in range(d):
+        with np.errstate(all="ignore"):
+            v = V[:, j] - c[j]
+        for sign, part in enumerate((v[~(v < 0)], v[v < 0])):
+            want = np.zeros(bins, dtype=np.int64)
+            K.log_histogram(part, low, bins, 1, want)
+            assert np.array_equal(out[j, sign], want)
+
+
+@pytest.mark.parametrize("grid", [(-1023, 5, 1), (0, 1, 1), (0, 5, 3)])
+def test_log_histogram_refuses_other_grids(grid):
+    with pytest.raises(ValueError, match="steps_per_octave"):
+        K.log_histogram(np.ones(3), *grid, np.zeros(5, dtype=np.int64))
+
+
+def test_exact_gram_is_integer_arithmetic():
+    Z = hostile_array((300, 6), seed=13)
+    got = K.exact_gram(Z)
+    assert np.array_equal(got, K.exact_gram(np.ascontiguousarray(Z[::-1])))
+    assert np.array_equal(got, sum(K.exact_gram(Z[i : i + 1]) for i in range(300)))
+    for row in Z:
+        norm = int(np.trace(K.exact_gram(row[None])))
+        assert norm <= 2**30  # exactly: the squared norm of the rounded row
+    inside = np.random.default_rng(14).uniform(-0.3, 0.3, (100, 6))
+    Q = [[round(float(v) * 2**15) for v in row] for row in inside]
+    want = [[sum(q[a] * q[b] for q in Q) for b in range(6)] for a in range(6)]
+    assert K.exact_gram(inside).tolist() == want
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, np.inf, np.nan])
+def test_ball_refuses_other_radii(radius):
+    with pytest.raises(ValueError, match="radius"):
+        K.ball_sums(np.ones((2, 2)), None, None, np.ones(2), radius, np.zeros(2, dtype=np.int64))
