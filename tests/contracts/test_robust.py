@@ -1,0 +1,214 @@
+"""What every robustifier promises, for all of them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fattail import audit, scale
+from fattail.data import PrivateData
+from fattail.privacy import Curator, Gaussian, PrivacyError, SmoothNoise, SubsampledGaussian, TopK
+from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate
+
+ROBUST = {
+    "clip": Clip(bound=2.0),
+    "clip per column": Clip(bound=[0.5, 1e6, 3.0], center=[1.0, -2.0, 0.0]),
+    "truncate": Truncate(bound=2.0),
+    "smooth": Smooth(scale=1.5, beta=2.3),
+    "ball": Ball(radius=2.0, scale=[1.0, 10.0, 0.1]),
+    "centred ball": Ball(radius=2.0, center=[1.0, 0.0, -1.0]),
+    "median of clipped": MedianOfMeans(Clip(bound=2.0), 5),
+    "median of balls": MedianOfMeans(Ball(radius=2.0), 7),
+    "gram": Gram(radius=1.5, scale=[1.0, 2.0, 3.0]),
+}
+SUMS = [name for name in ROBUST if not name.startswith("median")]
+
+
+def rows_of(seed=0, n=203, d=3):
+    return np.random.default_rng(seed).standard_t(2, (n, d))
+
+
+def released(bounded):
+    return bounded.offset + bounded.unit * bounded._value
+
+
+def release_one(robust):
+    def fit(X):
+        curator = Curator(1.0, 1e-6, random_state=0)
+        step = Gaussian("step")
+        curator.plan(step)
+        return curator.release(step, robust.mean(PrivateData(X)).to("l2"))
+
+    return fit
+
+
+@pytest.mark.parametrize("name", ROBUST)
+def test_hostile_replacement_stays_within_the_declared_sensitivity(name):
+    assert audit.fuzz(release_one(ROBUST[name]), (rows_of(),), trials=60, seed=1) <= 1
+
+
+@pytest.mark.parametrize("name", ["clip", "truncate", "smooth", "ball", "median of clipped", "gram"])
+def test_the_declared_sensitivity_is_nearly_attained(name):
+    """Otherwise noise is wasted: two opposite rows at the edge move the answer by almost all of it."""
+    X = np.zeros((15, 3))
+    Y = X.copy()
+    if name == "median of clipped":
+        X[:6], X[9:], Y[:6], Y[9:] = -2.0, 2.0, -2.0, 2.0
+    edge = {"truncate": 2.0, "gram": 1.5}.get(name, 1e9)
+    X[6], Y[6] = edge, -edge
+    if name == "ball":
+        X[6], Y[6] = [edge, 0, 0], [-edge, 0, 0]
+    if name == "gram":
+        X[6], Y[6] = [edge, 0, 0], [0, 2 * edge, 0]
+    if name == "median of clipped":
+        X[7:9], Y[7:9] = 0.0, 0.0
+    ratio = audit.replay(release_one(ROBUST[name]), (X,), (Y,))[0].ratio
+    assert ratio > {"ball": 0.99, "gram": 0.99, "median of clipped": 0.5}.get(name, 1 / np.sqrt(3) * 0.99)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_blocks_and_threads_change_no_bit(name, monkeypatch):
+    X = rows_of(n=1000)
+    reference = ROBUST[name].mean(PrivateData(X, block_bytes=1 << 30))._value
+    for threads, block in (("1", 24), ("2", 24 * 7), ("2", 4096)):
+        monkeypatch.setenv("FATTAIL_NUM_THREADS", threads)
+        np.testing.assert_array_equal(ROBUST[name].mean(PrivateData(X, block_bytes=block))._value, reference)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_layout_and_precision_of_the_input_change_nothing(name):
+    X = rows_of().astype(np.float32)
+    reference = ROBUST[name].mean(PrivateData(X.astype(np.float64)))._value
+    wide = np.zeros((len(X), 6), dtype=np.float32)
+    wide[:, ::2] = X
+    readonly = X.copy()
+    readonly.setflags(write=False)
+    for same in (X, np.asfortranarray(X), wide[:, ::2], readonly):
+        np.testing.assert_array_equal(ROBUST[name].mean(PrivateData(same))._value, reference)
+
+
+@pytest.mark.parametrize("name", ["clip", "truncate", "smooth", "gram"])
+def test_sparse_rows_give_the_same_integers(name):
+    X = np.where(np.random.default_rng(0).random((300, 3)) < 0.3, rows_of(n=300), 0.0)
+    r = np.random.default_rng(1).normal(size=300)
+    for rows in (lambda b: (b.X, None), lambda b: (b.X, r[b.start : b.stop])):
+        dense = ROBUST[name].mean(PrivateData(X), rows)._value
+        np.testing.assert_array_equal(ROBUST[name].mean(PrivateData(sparse.csr_matrix(X)), rows)._value, dense)
+
+
+@pytest.mark.parametrize("name", [n for n in ROBUST if n != "gram"])
+def test_light_tailed_means_are_recovered(name):
+    X = np.random.default_rng(3).uniform(-0.1, 0.1, (5000, 3)) + np.array([0.7, 0.3, -0.2])
+    answer = released(ROBUST[name].mean(PrivateData(X)))
+    expected = X.mean(axis=0)
+    if name == "clip per column":
+        expected = np.clip(X, [0.5, -1e7, -3], [1.5, 1e7, 3]).mean(axis=0)
+    if name == "ball":  # the third column in units of 0.1 pushes rows out of the ball
+        expected = np.mean(X * np.minimum(1, 2 / np.linalg.norm(X / [1, 10, 0.1], axis=1))[:, None], axis=0)
+    tolerance = 0.06 if name == "smooth" else 0.01
+    np.testing.assert_allclose(answer, expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ROBUST)
+def test_a_non_finite_row_is_one_bounded_row(name, bad):
+    X, Y = rows_of(), rows_of()
+    Y[7] = bad
+    assert audit.replay(release_one(ROBUST[name]), (X,), (Y,))[0].ratio <= 1
+
+
+def test_products_that_overflow_are_bounded():
+    X, r = np.full((4, 2), 1e308), np.array([1e308, -1e308, 0.0, np.nan])
+    sums = Clip(bound=1.0).mean(PrivateData(X), lambda b: (b.X, r[b.start : b.stop]))
+    np.testing.assert_array_equal(sums._value, [0, 0])
+
+
+@pytest.mark.parametrize(("trim", "n"), [(0, 11), (3, 40), (19, 41)])
+def test_trimmed_mean_and_its_smooth_sensitivity_survive_hostile_rows(trim, n):
+    def fit(X):
+        curator = Curator(1.0, 1e-6, random_state=0)
+        step = SmoothNoise("step", coordinates=X.shape[1])
+        curator.plan(step)
+        return curator.release(step, Trimmed(trim, 1e4, curator.smoothness(step)).mean(PrivateData(X)))
+
+    for seed in range(5):
+        assert audit.fuzz(fit, (rows_of(seed, n, 2),), trials=20, seed=seed) <= 1
+
+
+def test_smooth_sensitivity_equals_brute_force():
+    """Against the definition: all k, all l, order statistics padded by the public ends."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(rng.integers(3, 30))
+        m = int(rng.integers(0, (n - 1) // 2 + 1))
+        t, end = float(rng.uniform(0.01, 2)), 10.0
+        x = np.sort(np.clip(rng.standard_t(1, n), -end, end))
+
+        def order(i, x=x, n=n, end=end):
+            return -end if i < 1 else end if i > n else x[i - 1]
+
+        brute = max(np.exp(-k * t) * max(order(n - m + 1 + k - j) - order(m + 1 - j) for j in range(k + 2)) for k in range(n + 1))
+        ours = Trimmed(m, end, t).mean(PrivateData(x[:, None]))._smooth[0]
+        assert ours == pytest.approx(brute / (n - 2 * m), rel=1e-12)
+
+
+def test_the_printed_trimmed_mean_is_caught():
+    """wang2020 Algorithm 2 scales noise by max((x_n - x_1)/(n - 2m), e^{-mt}(b - a)), which one outlier moves without limit."""
+
+    class Printed(Trimmed):
+        def mean(self, data, *args):
+            honest = super().mean(data, *args)
+            x = data._gather(lambda b: b.X)
+            spread = (x.max(axis=0) - x.min(axis=0)) / (data.n - 2 * self.trim)
+            object.__setattr__(honest, "_smooth", np.maximum(spread, np.exp(-self.trim * self.smoothness) * 20.0))
+            return honest
+
+    def fit(X):
+        curator = Curator(1.0, 1e-6, random_state=0)
+        step = SmoothNoise("step")
+        curator.plan(step)
+        return curator.release(step, Printed(5, 1e12, curator.smoothness(step)).mean(PrivateData(X)))
+
+    X, Y = np.zeros((100, 1)), np.zeros((100, 1))
+    Y[3] = 1e9
+    assert audit.replay(fit, (X,), (Y,))[0].ratio > 1
+
+
+def test_a_poisson_sample_is_bounded_around_zero_only():
+    step = SubsampledGaussian("step", rate=0.5)
+    curator = Curator(1.0, 1e-6, random_state=0)
+    curator.plan(step)
+    data = PrivateData(rows_of())
+    sample = curator.sample_rows(step, data.n)
+    with pytest.raises(PrivacyError, match="around zero"):
+        Clip(bound=1.0, center=1.0).mean(data, fold=sample)
+    expected = np.clip(rows_of()[sample._mask], -2, 2).sum(axis=0) / (0.5 * data.n)
+    np.testing.assert_allclose(released(Clip(bound=2.0).mean(data, fold=sample)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("bound", [0.0, -1.0, np.nan, np.inf, [[1.0]], [1.0, 0.0]])
+def test_meaningless_bounds_are_refused(bound):
+    for make in (lambda: Clip(bound=bound), lambda: Ball(radius=1.0, scale=bound), lambda: Smooth(scale=bound)):
+        with pytest.raises(ValueError, match="positive and finite"):
+            make()
+
+
+@pytest.mark.parametrize("center", [1e-200, 1.0, 3.7e11])
+def test_magnitude_quantile_finds_the_octave(center):
+    def fit(X):
+        curator = Curator(1.0, 1e-6, random_state=2)
+        pick = TopK("scale")
+        curator.plan(pick)
+        return scale.magnitude_quantile(curator, pick, PrivateData(X), lambda b: b.X[:, 0], 0.5)
+
+    X = center * np.exp(np.random.default_rng(0).normal(0, 0.3, (2000, 1)))
+    assert X.min() < fit(X) and np.median(X) / 4 < fit(X) < 4 * np.median(X)
+    assert audit.fuzz(fit, (X,), trials=30) <= 1
+
+
+def test_raw_rows_are_not_pickled_or_shown():
+    import pickle
+
+    data = PrivateData(np.full((2, 2), 1234.5))
+    assert "1234" not in repr(data)
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(data)
