@@ -20,9 +20,7 @@ VECTORS = [
     (2.0, 4.0, 0.784809479972121974),
 ]
 
-HOSTILE = np.array(
-    [0.0, 5e-324, 1e-320, 1e-300, 1e-8, 0.3, 1.0, 3.0, 1e4, 3e5, 1e6, 1e8, 1e100, 1e103, 1e308, np.inf, np.nan]
-)
+HOSTILE = np.array([0.0, 5e-324, 1e-320, 1e-300, 1e-8, 0.3, 1.0, 3.0, 1e4, 3e5, 1e6, 1e8, 1e100, 1e103, 1e308, np.inf, np.nan])
 
 
 def random_floats(count, seed):
@@ -81,8 +79,8 @@ def test_bounded_even_if_the_table_is_wrong(beta):
     """Privacy rests on the clamp alone: it must hold for coefficients gone astray."""
     t = catoni.table(beta)
     astray = t._replace(cells=t.cells * 1e270, cubic=-1e300)
-    assert np.all(np.abs(catoni.scaled(random_floats(10_000, seed=8), astray)) <= 2.0**30)
-    assert np.all(np.abs(catoni.scaled(random_floats(10_000, seed=8), t._replace(cells=t.cells * np.nan))) <= 2.0**30)
+    assert np.all(np.abs(catoni.scaled(random_floats(10_000, seed=8), astray)) <= 1.0)
+    assert np.all(np.abs(catoni.scaled(random_floats(10_000, seed=8), t._replace(cells=t.cells * np.nan))) <= 1.0)
 
 
 @pytest.mark.parametrize("beta", BETAS)

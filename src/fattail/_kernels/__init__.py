@@ -98,12 +98,12 @@ def _sum_columns(
 
 def clip_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 clip(argument, -1, 1)``, each term rounded."""
-    _sum_columns(dense.bound_block, sparse.bound_rows, block, r, c, inv_s * UNIT, [float(UNIT)], out)
+    _sum_columns(dense.bound_block, sparse.bound_rows, block, r, c, inv_s, [1.0], out)
 
 
 def truncate_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 argument`` where ``|argument| <= 1``, rounded."""
-    _sum_columns(dense.bound_block, sparse.bound_rows, block, r, c, inv_s * UNIT, [0.0], out)
+    _sum_columns(dense.bound_block, sparse.bound_rows, block, r, c, inv_s, [0.0], out)
 
 
 def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, table: Any, out: Ints) -> None:
@@ -129,7 +129,7 @@ def ball_sums(
     """
     if not 1e-290 < radius < 1e290:
         raise ValueError(f"radius must lie in (1e-290, 1e290), got {radius!r}")
-    limit = UNIT * (1.0 - (len(out) + 32) * 2.0**-52)
+    limit = 1.0 - (len(out) + 32) * 2.0**-52
     parts = _parts(block)
     if parts is None:
         rows = _vector(r, len(block), 1.0)

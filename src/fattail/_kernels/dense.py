@@ -26,11 +26,11 @@ TILE = 64
 
 @njit(**JIT)
 def bound(v, edge):
-    """Round ``v`` to an integer; beyond +-2**30 it becomes ``+-edge``, and NaN becomes 0."""
+    """Turn ``v`` into ``+-edge`` beyond +-1 and NaN into 0; return it rounded, in units of 2**-30."""
     v = v if v == v else 0.0
-    w = v if v <= UNIT else edge
-    w = w if v >= -UNIT else -edge
-    return np.rint(w)
+    w = v if v <= 1.0 else edge
+    w = w if v >= -1.0 else -edge
+    return np.rint(w * UNIT)
 
 
 @njit(**JIT)
@@ -47,7 +47,7 @@ def far(a, shift, base, cells):
     t = x - np.int64(key << shift).view(np.float64)
     cell = cells[key - base]
     h = ((((cell[5] * t + cell[4]) * t + cell[3]) * t + cell[2]) * t + cell[1]) * t + cell[0]
-    return bound(h if a > 0.0 else -h, UNIT)
+    return bound(h if a > 0.0 else -h, 1.0)
 
 
 @njit(**JIT)
@@ -85,7 +85,7 @@ def smooth_block(V, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
             beyond = 0
             for j in range(low, high):
                 a = (r[i] * V[i, j] - c[j]) * inv_s[j]
-                h = bound(a * (linear - cubic * (a * a)), UNIT)
+                h = bound(a * (linear - cubic * (a * a)), 1.0)
                 inside = abs(a) <= core
                 acc[j] += h if inside else 0.0
                 beyond += 0 if inside else 1
@@ -180,7 +180,7 @@ def ball_block(V, r, c, inv_s, inside, limit, out):
         scale, norm = _norm(V[i], r[i], c, inv_s)
         factor = min(inside / scale, limit / norm)
         for j in range(d):
-            acc[j] += bound(finite((r[i] * V[i, j] - c[j]) * inv_s[j]) * scale * factor, UNIT)
+            acc[j] += bound(finite((r[i] * V[i, j] - c[j]) * inv_s[j]) * scale * factor, 1.0)
         if i % FLUSH == 0:
             _flush(acc, out)
     _flush(acc, out)

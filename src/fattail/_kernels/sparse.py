@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from .dense import JIT, UNIT, add_lanes, bound, far, finite, rescale
+from .dense import JIT, add_lanes, bound, far, finite, rescale
 
 
 @njit(**JIT)
@@ -39,7 +39,7 @@ def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
 def smooth(a, core, linear, cubic, shift, base, cells):
     """Evaluate the smoothed map at one argument, as an integer of at most 2**30."""
     if abs(a) <= core:
-        return bound(a * (linear - cubic * (a * a)), UNIT)
+        return bound(a * (linear - cubic * (a * a)), 1.0)
     return far(a, shift, base, cells) if abs(a) > core else 0.0
 
 
@@ -114,4 +114,4 @@ def ball_rows(data, indices, indptr, r, inv_s, inside, limit, out):
             if last < j < inv_s.size:
                 last = j
                 u = finite(r[i] * data[k] * inv_s[j]) * scale * factor
-                out[j] += np.int64(bound(u, UNIT))
+                out[j] += np.int64(bound(u, 1.0))

@@ -32,9 +32,6 @@ __all__ = ["Table", "reference", "scaled", "smooth", "sup", "table"]
 
 Floats = NDArray[np.float64]
 
-UNIT = 2.0**30
-"""Integer units per unit of a map's range: a contribution lies in [-UNIT, UNIT]."""
-
 CAP = 2.0**20
 """Arguments saturate here: the supremum is less than 1e-12 away."""
 
@@ -101,12 +98,12 @@ def reference(a: ArrayLike, beta: float) -> Floats:
     near, far = (x > 1e-150) & (x <= k / 4.0), x > k / 4.0
     value[near] = _near(x[near], k)
     value[far] = _far(x[far], k)
-    value = np.copysign(np.minimum(value, top), a.ravel())
-    return value.reshape(a.shape)
+    result: Floats = np.copysign(np.minimum(value, top), a.ravel()).reshape(a.shape)
+    return result
 
 
 class Table(NamedTuple):
-    """All that an evaluator needs, in units of ``sup(beta) / 2**30``."""
+    """All that an evaluator needs, in units of ``sup(beta)``."""
 
     core: float
     """Largest ``|a|`` for which the core polynomial is used."""
@@ -148,7 +145,7 @@ def _bits(a: float) -> int:
 @lru_cache(maxsize=64)
 def table(beta: float) -> Table:
     """Build the evaluator of one ``beta``, in milliseconds; public arithmetic only."""
-    scale, core = UNIT / sup(beta), _core(beta)
+    scale, core = 1.0 / sup(beta), _core(beta)
     for mantissa_bits in range(5, 10):
         shift = 52 - mantissa_bits
         first, last = _bits(core) >> shift, _bits(CAP) >> shift
@@ -162,9 +159,9 @@ def table(beta: float) -> Table:
 
 
 def scaled(a: ArrayLike, t: Table) -> Floats:
-    """Evaluate the map in units of ``sup / 2**30``: the kernels' operations, in numpy.
+    """Evaluate the map in units of its supremum: the kernels' operations, in numpy.
 
-    The result lies in ``[-2**30, 2**30]`` whatever the bits of ``a`` and of the table.
+    The result lies in ``[-1, 1]`` whatever the bits of ``a`` and of the table.
     """
     a = np.asarray(a, dtype=np.float64)
     with np.errstate(all="ignore"):
@@ -177,7 +174,7 @@ def scaled(a: ArrayLike, t: Table) -> Floats:
         for power in range(_DEGREE - 1, -1, -1):
             far = far * step + cell[..., power]
         h = np.where(np.abs(a) <= t.core, core, np.where(np.isnan(a), 0.0, np.copysign(far, a)))
-    return np.where(h >= -UNIT, np.where(h <= UNIT, h, UNIT), np.where(h < -UNIT, -UNIT, 0.0))
+    return np.where(h >= -1.0, np.where(h <= 1.0, h, 1.0), np.where(h < -1.0, -1.0, 0.0))
 
 
 def smooth(a: ArrayLike, beta: float) -> Floats:
@@ -210,4 +207,4 @@ def smooth(a: ArrayLike, beta: float) -> Floats:
     True
     """
     t = table(float(beta))
-    return scaled(a, t) / UNIT * t.sup
+    return scaled(a, t) * t.sup
