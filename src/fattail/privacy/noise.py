@@ -41,7 +41,7 @@ def check_discrete_gaussian(size: int, scale: float) -> None:
 
     Per coordinate and within fifty standard deviations, the log ratio of a Gaussian on the
     integers to a rounded continuous one is at most (50^2 + 1) / (24 scale^2); see
-    ``gaussian.proof.md``.
+    ``noise.proof.md``.
     """
     slack = 2 * size * (_REACH**2 + 1) / (24 * scale**2)
     if not slack <= DISCRETE_SLACK:

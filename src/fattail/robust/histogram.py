@@ -1,0 +1,50 @@
+"""Counts of rows in public cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.data import Block, PrivateData
+from fattail.privacy.bounded import Bounded, Fold
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Number of rows per cell, for ``groups`` histograms of ``cells`` cells each.
+
+    Notes
+    -----
+    *Privacy.* A row is in exactly one cell of each histogram, whatever its bits: cell numbers
+    are clipped to the range and NaN counts as cell 0. Replacing a row moves two counts of a
+    histogram by one, so all of them by ``sqrt(2 groups)`` in l2; counts are exact integers.
+    """
+
+    cells: int
+    groups: int = 1
+
+    def counts(self, data: PrivateData, codes: Callable[[Block], NDArray[Any]], fold: Fold | None = None) -> Bounded:
+        """Bounded ``groups x cells`` counts.
+
+        Parameters
+        ----------
+        data : PrivateData
+        codes : callable
+            Cell numbers of a block, of shape (rows, groups), as floats or integers.
+        fold : Fold, optional
+        """
+
+        def partial(block: Block) -> NDArray[np.int64]:
+            with np.errstate(all="ignore"):
+                code = np.asarray(codes(block), dtype=np.float64)
+                inside = np.fmin(np.fmax(np.where(np.isnan(code), 0.0, code), 0.0), self.cells - 1.0)
+            flat = inside.astype(np.int64).reshape(-1, self.groups) + self.cells * np.arange(self.groups)
+            counts = np.bincount(flat.ravel(), minlength=self.groups * self.cells)
+            return counts.astype(np.int64).reshape(self.groups, self.cells)
+
+        return Bounded(data._reduce(partial, fold), math.sqrt(2 * self.groups), "l2", fold)
