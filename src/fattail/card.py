@@ -1,0 +1,311 @@
+"""The privacy card: one page that says what was promised, what was spent and what came out.
+
+A card is made of a ``PrivacyReport``, fitted attributes and an account's public limits, all
+of which are releases or public arithmetic, so nothing on it is private.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fattail import __version__
+from fattail.privacy import PrivacyReport
+
+SCHEMA = "fattail-card/1"
+# More rows than this are cut to the largest in size; a sparse model has few anyway.
+_MOST_RESULTS = 60
+
+
+@dataclass(frozen=True)
+class Result:
+    """One released number and, where the method gives one, its interval."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Card:
+    """A privacy card.
+
+    Parameters
+    ----------
+    title : str
+    report : PrivacyReport
+    results : sequence of Result
+        Released numbers.
+    quantity : str
+        What ``results`` are: "mean", "coefficient".
+    facts : mapping
+        Public facts worth a line: rows, method, file name.
+    account : mapping, optional
+        ``name``, ``epsilon``, ``delta``, ``spent``, ``remaining`` of the ledger account.
+    notes : sequence of str
+        Sentences for the end of the page, from releases and public arithmetic only.
+
+    Examples
+    --------
+    >>> import numpy as np, fattail
+    >>> from fattail.card import Card
+    >>> claims = np.random.default_rng(0).pareto(1.8, (5000, 1))
+    >>> model = fattail.DPMean(epsilon=1.0, random_state=0).fit(claims)
+    >>> card = Card.of(model, names=["claim"], facts={"rows": 5000})
+    >>> card.claim  # because of the seed
+    'Not private. The noise came from a seed, ...'
+    >>> "<html" in card.to_html()
+    True
+    """
+
+    title: str
+    report: PrivacyReport
+    results: tuple[Result, ...] = ()
+    quantity: str = "value"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    account: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        *,
+        names: Sequence[str] | None = None,
+        title: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        account: Any = None,
+        notes: Sequence[str] = (),
+    ) -> Card:
+        """The card of a fitted estimator; ``account`` is the one it was charged to, if any."""
+        quantity, results = _results(estimator, names)
+        about = {"estimator": type(estimator).__name__, "method": estimator.method} | dict(facts or {})
+        limits = None
+        if account is not None:
+            limits = {k: getattr(account, k) for k in ("name", "epsilon", "delta", "spent", "remaining") if hasattr(account, k)}
+        return cls(
+            title or f"{type(estimator).__name__}: privacy card",
+            estimator.privacy_,
+            results,
+            quantity,
+            about,
+            limits,
+            tuple(notes),
+        )
+
+    @property
+    def claim(self) -> str:
+        """The guarantee in plain words."""
+        r = self.report
+        if r.seeded:
+            return (
+                "Not private. The noise came from a seed, for a reproducible experiment: whoever knows the seed can "
+                "subtract it. Fit again without one before you share this page."
+            )
+        return (
+            f"Replace any one {r.unit} of the data by anything: no outcome of this computation becomes more than "
+            f"{math.exp(r.epsilon):.3g} times as likely, or as unlikely, up to a total probability of {r.delta:g}. "
+            f"So whoever was 50 % sure of something about one person is at most {100 * _posterior(r.epsilon):.0f} % sure "
+            f"after reading this page, whatever else they know. This holds for any data: no bound, no distribution "
+            f"and no absence of outliers is assumed."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types only."""
+        return {
+            "schema": SCHEMA,
+            "fattail": __version__,
+            "title": self.title,
+            "claim": self.claim,
+            "facts": dict(self.facts),
+            "privacy": self.report.to_dict(),
+            "account": dict(self.account) if self.account else None,
+            "quantity": self.quantity,
+            "results": [asdict(r) for r in self.results],
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1)
+
+    def to_html(self) -> str:
+        """One self-contained page: no scripts, no fonts or pictures from elsewhere."""
+        return (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{html.escape(self.title)}</title></head><body>{self._repr_html_()}</body></html>\n"
+        )
+
+    def save(self, path: Any) -> tuple[Path, Path]:
+        """Write ``path`` (HTML) and, beside it, the same as JSON."""
+        page = Path(path).with_suffix(".html")
+        page.write_text(self.to_html(), encoding="utf-8")
+        data = page.with_suffix(".json")
+        data.write_text(self.to_json(), encoding="utf-8")
+        return page, data
+
+    def _repr_html_(self) -> str:
+        r = self.report
+        parts = [
+            f"<h1>{html.escape(self.title)}</h1>",
+            f'<p class="{"alarm" if r.seeded else "claim"}">{html.escape(self.claim)}</p>',
+            '<dl class="facts">'
+            + _fact("epsilon", f"{r.epsilon:g}", "privacy loss claimed")
+            + _fact("delta", f"{r.delta:g}", "probability outside the claim")
+            + _fact("unit", r.unit, f"neighbours: {r.relation}, number of rows public")
+            + _fact("numerics", r.numerics, _NUMERICS.get(r.numerics, ""))
+            + _fact("noise", "seeded" if r.seeded else "secure", "not private" if r.seeded else "drawn by the operating system")
+            + "".join(_fact(k, _number(v)) for k, v in self.facts.items())
+            + "</dl>",
+        ]
+        if self.results:
+            parts += [f"<h2>Released {html.escape(self.quantity)}s</h2>", _results_table(self.results, self.quantity)]
+        parts += ["<h2>Where the budget went</h2>", _releases_table(r)]
+        if self.account:
+            parts += ["<h2>Budget left</h2>", _account_bar(self.account)]
+        if self.notes:
+            parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{html.escape(n)}</li>" for n in self.notes), "</ul>"]
+        parts.append(f"<footer>fattail {__version__}. Everything on this page is a release or public arithmetic on one.</footer>")
+        return f'<style>{_CSS}</style><main class="fattail-card">{"".join(parts)}</main>'
+
+
+def _posterior(epsilon: float) -> float:
+    return 1.0 / (1.0 + math.exp(-epsilon))
+
+
+def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Result, ...]]:
+    """Means with intervals, or coefficients (the non-zero ones, with the intercept)."""
+    if hasattr(estimator, "mean_"):
+        values = np.atleast_1d(estimator.mean_)
+        limits = np.asarray(estimator.interval_, dtype=float)
+        limits = limits.reshape(-1, 2) if limits.shape[-1:] == (2,) and limits.shape != (2, values.size) else limits.T
+        limits = np.atleast_2d(limits)
+        labels = names or [f"column {j}" for j in range(values.size)]
+        return "mean", tuple(
+            Result(str(n), float(v), float(a), float(b)) for n, v, (a, b) in zip(labels, values, limits, strict=True)
+        )
+    coef = np.atleast_2d(np.asarray(getattr(estimator, "coef_", np.empty((0, 0))), dtype=float))
+    labels = list(names) if names else [f"x{j}" for j in range(coef.shape[1])]
+    rows = coef if coef.shape[1] == len(labels) else coef.T
+    found = []
+    for k, row in enumerate(rows):
+        suffix = f" ({k})" if len(rows) > 1 else ""
+        found += [Result(f"{labels[j]}{suffix}", float(row[j])) for j in np.flatnonzero(row)]
+    if hasattr(estimator, "intercept_"):
+        found += [Result("intercept", float(v)) for v in np.atleast_1d(estimator.intercept_)]
+    return "coefficient", tuple(found)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{float(value):.4g}"
+
+
+def _fact(name: str, value: str, note: str = "") -> str:
+    note = f"<small>{html.escape(note)}</small>" if note else ""
+    return f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}{note}</dd></div>"
+
+
+def _results_table(results: Sequence[Result], quantity: str) -> str:
+    shown = sorted(results, key=lambda r: -abs(r.value))[:_MOST_RESULTS] if len(results) > _MOST_RESULTS else results
+    ends = [v for r in shown for v in (r.value, r.low, r.high) if v is not None and math.isfinite(v)]
+    left, right = min([0.0, *ends]), max([0.0, *ends])
+    span = (right - left) or 1.0
+
+    def at(value: float) -> float:
+        return 100 * (min(max(value, left), right) - left) / span
+
+    intervals = any(r.low is not None for r in shown)
+    rows = []
+    for r in shown:
+        low, high = sorted((0.0, r.value)) if r.low is None or r.high is None else (r.low, r.high)
+        picture = (
+            f'<div class="plot"><i class="axis" style="left:{at(0):.2f}%"></i>'
+            f'<i class="whisker" style="left:{at(low):.2f}%;width:{at(high) - at(low):.2f}%"></i>'
+            f'<i class="dot" style="left:{at(r.value):.2f}%"></i></div>'
+        )
+        limits = f"<td>{r.low:.5g} to {r.high:.5g}</td>" if r.low is not None else ("<td></td>" if intervals else "")
+        rows.append(f"<tr><th>{html.escape(r.name)}</th><td>{r.value:.5g}</td>{limits}<td class='bar'>{picture}</td></tr>")
+    heads = ["", quantity, *(["interval"] if intervals else []), ""]
+    table = (
+        '<div class="scroll"><table><thead><tr>'
+        + "".join(f"<th>{html.escape(h)}</th>" for h in heads)
+        + f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    if len(shown) < len(results):
+        table += f"<p>The {len(shown)} largest of {len(results):,}; all are in the JSON.</p>"
+    return table
+
+
+def _releases_table(report: PrivacyReport) -> str:
+    rows = []
+    for r in report.releases:
+        noise = "follows the data, kept private" if r.noise is None else f"{r.noise:.4g}"
+        sensitivity = "private" if r.sensitivity is None else f"{r.sensitivity:.4g}"
+        rows.append(
+            f"<tr><th>{html.escape(r.name)}</th><td>{html.escape(r.mechanism)} &times; {r.count}</td>"
+            f"<td>{sensitivity}</td><td>{noise}</td>"
+            f'<td class="bar"><div class="share"><i style="width:{100 * r.share:.2f}%"></i></div>{100 * r.share:.1f} %</td></tr>'
+        )
+    return (
+        '<div class="scroll"><table><thead><tr><th>release</th><th>mechanism</th><th>most one row can move it</th>'
+        f"<th>noise</th><th>share</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<p>Proved cost of all releases together: epsilon {report.epsilon_spent:.6g} at delta {report.delta:g}.</p>"
+    )
+
+
+def _account_bar(account: Mapping[str, Any]) -> str:
+    used = 100 * min(account["spent"] / account["epsilon"], 1.0)
+    name = html.escape(str(account.get("name", "this session")))
+    return (
+        f'<div class="share tall"><i style="width:{used:.2f}%"></i></div>'
+        f"<p>Account <b>{name}</b>: epsilon {account['spent']:.4g} of {account['epsilon']:g} is spent "
+        f"(delta {account['delta']:g}), {account['remaining']:.4g} is left for everything else that will ever be asked.</p>"
+    )
+
+
+_NUMERICS = {
+    "exact": "integer sums and exact sampling; no rounding gap in the proof",
+    "idealized": "the proof treats floating-point numbers as reals",
+}
+
+_CSS = """
+.fattail-card{--ink:#1d2733;--soft:#5b6775;--line:#d9dfe6;--fill:#f4f6f9;--mark:#0b6e99;--paper:#fff;--alarm:#a3200d;
+ font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;color:var(--ink);background:var(--paper);
+ max-width:46rem;margin:0 auto;padding:1.5rem 1.2rem 2rem;box-sizing:border-box}
+@media (prefers-color-scheme:dark){.fattail-card{--ink:#e6eaef;--soft:#a3adb8;--line:#3a444f;--fill:#222a33;--mark:#5fb8e0;
+ --paper:#171c22;--alarm:#ff8f7d} :root:has(.fattail-card){background:#171c22}}
+@media print{.fattail-card{--ink:#000;--soft:#444;--line:#bbb;--fill:#f4f4f4;--mark:#0b6e99;--paper:#fff;max-width:none;padding:0}
+ .fattail-card tr,.fattail-card dl{break-inside:avoid}.fattail-card *{print-color-adjust:exact}}
+body:has(>.fattail-card){margin:0}
+.fattail-card h1{font-size:1.55rem;line-height:1.25;margin:.2rem 0 1rem}
+.fattail-card h2{font-size:1.1rem;margin:2rem 0 .6rem}
+.fattail-card .claim{border-left:4px solid var(--mark);padding:.2rem 0 .2rem 1rem;margin:0 0 1.2rem}
+.fattail-card .alarm{border:2px solid var(--alarm);color:var(--alarm);padding:.7rem 1rem;border-radius:6px;margin-bottom:1.2rem}
+.fattail-card .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr));gap:.6rem;margin:0}
+.fattail-card .facts div{background:var(--fill);border-radius:6px;padding:.5rem .7rem}
+.fattail-card dt{color:var(--soft);font-size:.8rem}.fattail-card dd{margin:0;font-weight:600;overflow-wrap:anywhere}
+.fattail-card small{display:block;font-weight:400;color:var(--soft);font-size:.75rem;line-height:1.3}
+.fattail-card .scroll{overflow-x:auto}
+.fattail-card table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
+.fattail-card th,.fattail-card td{text-align:right;padding:.35rem .5rem;border-bottom:1px solid var(--line);background:none}
+.fattail-card thead th{color:var(--soft);font-weight:400;font-size:.8rem;vertical-align:bottom}
+.fattail-card th:first-child{text-align:left}.fattail-card tbody th{font-weight:600;overflow-wrap:anywhere}
+.fattail-card td.bar{width:32%;min-width:7rem}
+.fattail-card .plot{position:relative;height:1.1rem;margin:0 .4rem}.fattail-card .plot i{position:absolute;display:block}
+.fattail-card .axis{top:-.35rem;bottom:-.35rem;width:1px;background:var(--line)}
+.fattail-card .whisker{top:calc(50% - 1px);height:2px;background:var(--mark)}
+.fattail-card .dot{top:calc(50% - .25rem);width:.5rem;height:.5rem;margin-left:-.25rem;border-radius:50%;background:var(--mark)}
+.fattail-card .share{background:var(--fill);border-radius:4px;height:.6rem;overflow:hidden}
+.fattail-card .share i{display:block;height:100%;background:var(--mark)}.fattail-card .tall{height:1.1rem}
+.fattail-card p{margin:.5rem 0}.fattail-card footer{color:var(--soft);font-size:.8rem;margin-top:2rem}
+"""

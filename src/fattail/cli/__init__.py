@@ -1,0 +1,69 @@
+"""``fattail`` on the command line: private answers from a file, for people who write no Python.
+
+Exit codes: 0 done, 1 an audit or self-test failed (or a bug), 2 the request or the file is
+not usable, 3 the budget does not allow it. Messages are one line and never hold a value of a
+row; set ``FATTAIL_DEBUG=1`` for tracebacks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from fattail.cli import estimate, inspect, ledger
+from fattail.privacy import BudgetExceededError, PrivacyError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Differentially private statistics and learning for heavy-tailed data: no bounds needed.",
+)
+app.add_typer(ledger.app, name="ledger")
+for _command in (estimate.mean, estimate.fit, estimate.predict, inspect.methods, inspect.audit, inspect.doctor):
+    app.command()(_command)
+
+
+# typer carries its own copy of click in some versions and uses the package in others.
+_CommandError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    try:
+        return app(args=arguments, prog_name="fattail", standalone_mode=False) or 0
+    except _CommandError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            return 2
+        return _fail(error.format_message(), error.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        return _fail("stopped", 130)
+    except BudgetExceededError as error:
+        return _fail(str(error), 3)
+    except Exception as error:  # no traceback for a user's mistake, and none that quotes a row
+        if os.environ.get("FATTAIL_DEBUG"):
+            traceback.print_exc()
+        if isinstance(error, ValueError | PrivacyError | NotImplementedError) and _raised_here(error):
+            return _fail(str(error), 2)
+        return _fail(f"unexpected {type(error).__name__}; FATTAIL_DEBUG=1 shows where (and may show values)", 1)
+
+
+def _raised_here(error: BaseException) -> bool:
+    """Whether a message is ours or scikit-learn's validation, which quote no cells of number arrays."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    module = frame.tb_frame.f_globals.get("__name__", "") if frame is not None else ""
+    return module.split(".")[0] in ("fattail", "sklearn")
+
+
+def _fail(message: str, code: int) -> int:
+    line = " ".join(message.split())
+    sys.stderr.write(f"fattail: {line}\n")
+    return code

@@ -1,0 +1,147 @@
+"""``fattail methods``, ``audit`` and ``doctor``: what there is, and whether it holds."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+import fattail
+from fattail.cli.shared import AsJson, Delta, Epsilon, UsageError, emit, err, out
+from fattail.privacy.noise import SecureNoise
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "opendp", "pandas", "pyarrow", "dask")
+
+
+def methods(
+    estimator: Annotated[str | None, typer.Option("--estimator", help="Only those of one estimator, e.g. DPMean.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Every method: where it comes from and what had to change."""
+    found = [m for m in fattail.registry() if estimator is None or estimator in m.estimators]
+    if not found:
+        raise UsageError(f"no estimator {estimator!r}; `fattail methods` lists all")
+    if json:
+        emit({"methods": [vars(m) for m in found]})
+        return
+    table = Table("method", "of", "from", "what differs from print", show_lines=True)
+    for m in found:
+        table.add_row(m.name, "\n".join(m.estimators), f"{m.paper}\n{m.algorithm}", m.changed)
+    out.print(table)
+
+
+def audit(
+    method: Annotated[str, typer.Argument(help="A method, see `fattail methods`.")],
+    estimator: Annotated[str | None, typer.Option("--estimator", help="Default: all that offer the method.")] = None,
+    trials: Annotated[int, typer.Option("--trials", help="Hostile replacements of one row.")] = 20,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    json: AsJson = False,
+) -> None:
+    """Attack a method's own proof: replace a row by hostile ones and compare what moves with what was declared.
+
+    The data are made up. A ratio above 1 would refute the proof; the command then fails.
+    """
+    found = {e for m in fattail.registry() if m.name == method for e in m.estimators if e in PROBLEMS}
+    targets = sorted(found if estimator is None else found & {estimator})
+    if not targets:
+        raise UsageError(f"no method {method!r}" + (f" of {estimator}" if estimator else "") + "; see `fattail methods`")
+    worst: dict[str, float] = {}
+    for name in targets:
+        parameters, arrays = PROBLEMS[name](np.random.default_rng(0))
+        with err.status(f"attacking {name}(method={method!r}) ..."):
+            worst[name] = fattail.audit.fuzz(_fitter(name, method, epsilon, delta, parameters), arrays, trials=trials)
+    failed = [name for name, ratio in worst.items() if not ratio <= 1]
+    if json:
+        emit({"method": method, "trials": trials, "worst_ratio": worst, "passed": not failed})
+    else:
+        for name, ratio in worst.items():
+            verdict = "[red]refuted[/red]" if name in failed else "holds"
+            out.print(f"{name}(method={method!r}): one row moved a release by {ratio:.4f} of what was declared: {verdict}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def doctor(json: AsJson = False) -> None:
+    """Versions, cores, and a self-test of the noise."""
+    facts: dict[str, Any] = {"fattail": fattail.__version__, "python": platform.python_version(), "system": platform.platform()}
+    facts |= {name: _version(name) for name in _PACKAGES}
+    facts |= {"cores": os.cpu_count(), "threads": os.environ.get("FATTAIL_NUM_THREADS", "all cores")}
+    deviation = noise_deviation()
+    # Six standard errors: a correct sampler fails about twice in a thousand million runs.
+    healthy = abs(deviation) < 6
+    facts["noise self-test"] = f"{'passed' if healthy else 'FAILED'} (variance off by {deviation:+.2f} standard errors)"
+    if json:
+        emit(facts | {"healthy": healthy})
+    else:
+        table = Table("", "")
+        for name, value in facts.items():
+            table.add_row(name, str(value))
+        out.print(table)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def noise_deviation(size: int = 4000, scale: float = 2.0**30) -> float:
+    """How far the secure Gaussian's variance is from its claim, in standard errors."""
+    draws = SecureNoise().gaussian(np.zeros(size, dtype=np.int64), scale) / scale
+    return float((np.mean(draws**2) - 1) * np.sqrt(size / 2))
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _fitter(name: str, method: str, epsilon: float, delta: float, parameters: dict[str, Any]) -> Callable[..., Any]:
+    def run(*arrays: Any) -> Any:
+        # Seeded, so that both runs of a replay draw the same noise.
+        return getattr(fattail, name)(epsilon=epsilon, delta=delta, method=method, random_state=0, **parameters).fit(*arrays)
+
+    return run
+
+
+Problem = tuple[dict[str, Any], tuple[Any, ...]]
+
+
+def _rows(rng: np.random.Generator) -> Problem:
+    return {}, (rng.standard_t(2.1, (300, 3)),)
+
+
+def _regression(rng: np.random.Generator) -> Problem:
+    X = rng.standard_t(3, (300, 4))
+    return {}, (X, X @ np.ones(4) + rng.standard_t(2.1, 300))
+
+
+def _classification(rng: np.random.Generator) -> Problem:
+    X = rng.standard_t(3, (300, 4))
+    return {}, (X, (X[:, 0] > 0).astype(float))
+
+
+def _sparse(problem: Callable[[np.random.Generator], Problem]) -> Callable[[np.random.Generator], Problem]:
+    def make(rng: np.random.Generator) -> Problem:
+        _, (X, y) = problem(rng)
+        return {"sparsity": 2}, (np.hstack([X, rng.standard_t(3, (len(X), 16))]), y)
+
+    return make
+
+
+PROBLEMS: dict[str, Callable[[np.random.Generator], Problem]] = {
+    "DPMean": _rows,
+    "DPLinearRegression": _regression,
+    "DPHuberRegressor": _regression,
+    "DPLogisticRegression": _classification,
+    "DPSparseRegressor": _sparse(_regression),
+    "DPSparseClassifier": _sparse(_classification),
+    "DPGaussianMixture": _rows,
+    "DPMixtureOfRegressions": _regression,
+    "DPMissingCovariateRegression": _regression,
+}
