@@ -72,9 +72,9 @@ def save_model(estimator: Any, path: Any, *, feature_names: Sequence[str] | None
         "about": about,
         "privacy": estimator.privacy_.to_dict(),
     }
-    path = Path(path)
-    path.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
-    return path
+    where = Path(path)
+    where.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
+    return where
 
 
 def load_model(path: Any) -> Any:
@@ -100,7 +100,7 @@ def read_model(path: Any) -> dict[str, Any]:
     """The checked content of a model file, as plain types."""
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"cannot read model {path}: {error.strerror}") from None
     except ValueError:

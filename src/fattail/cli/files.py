@@ -93,7 +93,7 @@ def read(
     if missing == "zero":
         table[~finite] = 0.0
     elif not finite.all():
-        names = ", ".join(repr(c) for c, ok in zip(columns, finite.all(axis=0), strict=True) if not ok)
+        names = ", ".join(repr(c) for c, ok in zip(columns, finite.T, strict=True) if not ok.all())
         raise FileError(
             f"{path}: not every cell of {names} is a finite number (or a declared level); "
             f"leave the column out, declare it with --category, or count such cells as 0 with --missing zero"
