@@ -145,7 +145,7 @@ def row_norms(block: Block, c: Floats | None, inv_s: Floats, out: Floats) -> Non
     """Write to ``out`` the l2 norms of the rows ``(V - c) inv_s``; non-finite coordinates count 0."""
     parts = _parts(block)
     if parts is None:
-        dense.norm_block(block, _vector(c, len(inv_s), 0.0), inv_s, out)
+        dense.norm_block(block, np.ones(len(out)), _vector(c, len(inv_s), 0.0), inv_s, out)
     else:
         _refuse_centre(c)
         sparse.norm_rows(*parts, inv_s, out)

@@ -21,7 +21,9 @@ UNIT = 2.0**30
 CAP = 2.0**20  # arguments of the smoothed map saturate here
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
-TILE = 64
+TILE = 1024  # columns swept before the next row, so that their sums stay in the first cache
+STRETCH = 32  # columns searched at once for arguments beyond the core
+LANES = 32  # partial sums of a row's squares
 
 
 @njit(**JIT)
@@ -40,13 +42,32 @@ def finite(v):
 
 
 @njit(**JIT)
+def clamp(v, edge):
+    """Project ``v`` on [-edge, edge]; NaN becomes ``edge``."""
+    w = v if v < edge else edge
+    return w if w > -edge else -edge
+
+
+@njit(**JIT)
+def near(b, linear, cubic):
+    """Evaluate the core polynomial of the smoothed map, rounded; all in units of 2**-30."""
+    return np.rint(clamp(b * (linear - cubic * (b * b)), UNIT))
+
+
+@njit(**JIT)
+def horner(cells, k, t):
+    """Evaluate the polynomial of cell ``k``."""
+    return (((cells[k, 4] * t + cells[k, 3]) * t + cells[k, 2]) * t + cells[k, 1]) * t + cells[k, 0]
+
+
+@njit(**JIT)
 def far(a, shift, base, cells):
-    """Evaluate the smoothed map beyond its core from the cell that the bits of ``|a|`` index."""
+    """Evaluate the smoothed map beyond its core, as `near`; NaN counts as 0."""
+    if a != a:
+        return 0.0
     x = min(abs(a), CAP)
     key = np.float64(x).view(np.int64) >> shift
-    t = x - np.int64(key << shift).view(np.float64)
-    cell = cells[key - base]
-    h = ((((cell[5] * t + cell[4]) * t + cell[3]) * t + cell[2]) * t + cell[1]) * t + cell[0]
+    h = horner(cells, key - base, x - np.int64(key << shift).view(np.float64))
     return bound(h if a > 0.0 else -h, 1.0)
 
 
@@ -62,11 +83,12 @@ def bound_block(V, r, c, inv_s, edge, out):
     """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``."""
     n, d = V.shape
     acc = np.zeros(d)
-    for i in range(n):
-        for j in range(d):
-            acc[j] += bound((r[i] * V[i, j] - c[j]) * inv_s[j], edge)
-        if i % FLUSH == 0:
-            _flush(acc, out)
+    for low in range(0, d, TILE):
+        for i in range(n):
+            for j in range(np.uint64(low), np.uint64(min(low + TILE, d))):
+                acc[j] += bound((r[i] * V[i, j] - c[j]) * inv_s[j], edge)
+            if i % FLUSH == 0:
+                _flush(acc, out)
     _flush(acc, out)
 
 
@@ -74,98 +96,134 @@ def bound_block(V, r, c, inv_s, edge, out):
 def smooth_block(V, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``.
 
-    A tile of columns is swept once with the core polynomial, in vector registers; only if a term
-    lies beyond the core, a second sweep of the cached tile adds those from the table.
+    A first sweep clamps the arguments to the core, adds the core polynomial in vector registers,
+    and counts the arguments that the clamp moved: few, by design.  For those the difference to
+    the table is added, stretch by stretch if they are few, all together if many.  Integers, so
+    the difference is exact; the count decides speed, never a result.
     """
     n, d = V.shape
     acc = np.zeros(d)
-    for i in range(n):
-        for low in range(0, d, TILE):
-            high = min(low + TILE, d)
+    size = np.empty(TILE)
+    corner = np.empty(TILE)
+    size_bits = size.view(np.uint64)
+    corner_bits = corner.view(np.uint64)
+    bits = np.uint64(shift)
+    linear, cubic = linear * UNIT, cubic * UNIT
+    rim = near(core, linear, cubic)  # what the first sweep adds for an argument beyond, or NaN
+    for low in range(0, d, TILE):
+        start, stop = np.uint64(low), np.uint64(min(low + TILE, d))
+        for i in range(n):
             beyond = 0
-            for j in range(low, high):
+            for j in range(start, stop):
                 a = (r[i] * V[i, j] - c[j]) * inv_s[j]
-                h = bound(a * (linear - cubic * (a * a)), 1.0)
-                inside = abs(a) <= core
-                acc[j] += h if inside else 0.0
-                beyond += 0 if inside else 1
-            if beyond > 0:
-                for j in range(low, high):
+                b = clamp(a, core)
+                acc[j] += near(b, linear, cubic)
+                beyond += 0 if a == b else 1
+            if 8 * beyond > stop - start:
+                for j in range(start, stop):
+                    x = abs((r[i] * V[i, j] - c[j]) * inv_s[j])
+                    x = x if x > core else core
+                    size[j - start] = x if x < CAP else CAP
+                for k in range(stop - start):
+                    corner_bits[k] = size_bits[k] >> bits << bits
+                for k in range(stop - start):
+                    key = np.int64(size_bits[k] >> bits) - base
+                    size[k] = horner(cells, key, size[k] - corner[k])
+                for j in range(start, stop):
                     a = (r[i] * V[i, j] - c[j]) * inv_s[j]
-                    if abs(a) > core:  # false for NaN, which has counted as 0
-                        acc[j] += far(a, shift, base, cells)
-        if i % FLUSH == 0:
-            _flush(acc, out)
+                    h = np.rint(clamp(size[j - start], 1.0) * UNIT) - rim
+                    h = h if a > 0.0 else -h
+                    h = h if a == a else -rim
+                    acc[j] += 0.0 if abs(a) <= core else h
+            elif beyond > 0:
+                for first in range(start, stop, np.uint64(STRETCH)):
+                    last = min(first + np.uint64(STRETCH), stop)
+                    beyond = 0
+                    for j in range(first, last):
+                        beyond += 0 if abs((r[i] * V[i, j] - c[j]) * inv_s[j]) <= core else 1
+                    if beyond > 0:
+                        for j in range(first, last):
+                            a = (r[i] * V[i, j] - c[j]) * inv_s[j]
+                            if not abs(a) <= core:
+                                acc[j] += far(a, shift, base, cells) + (rim if a < 0.0 else -rim)
+            if i % FLUSH == 0:
+                _flush(acc, out)
     _flush(acc, out)
 
 
 @njit(**JIT)
-def _squares(row, ri, c, inv_s, scale):
-    """Sum the squares of ``scale (ri row - c) inv_s`` in eight fixed lanes.
-
-    Column j always goes to lane j mod 8, so the sparse twin, which skips zeros, gets the same bits.
-    """
-    d = row.size
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    whole = d - d % 8
-    for j in range(0, whole, 8):
-        u0 = finite((ri * row[j] - c[j]) * inv_s[j]) * scale
-        u1 = finite((ri * row[j + 1] - c[j + 1]) * inv_s[j + 1]) * scale
-        u2 = finite((ri * row[j + 2] - c[j + 2]) * inv_s[j + 2]) * scale
-        u3 = finite((ri * row[j + 3] - c[j + 3]) * inv_s[j + 3]) * scale
-        u4 = finite((ri * row[j + 4] - c[j + 4]) * inv_s[j + 4]) * scale
-        u5 = finite((ri * row[j + 5] - c[j + 5]) * inv_s[j + 5]) * scale
-        u6 = finite((ri * row[j + 6] - c[j + 6]) * inv_s[j + 6]) * scale
-        u7 = finite((ri * row[j + 7] - c[j + 7]) * inv_s[j + 7]) * scale
-        s0 += u0 * u0
-        s1 += u1 * u1
-        s2 += u2 * u2
-        s3 += u3 * u3
-        s4 += u4 * u4
-        s5 += u5 * u5
-        s6 += u6 * u6
-        s7 += u7 * u7
-    lanes = (s0, s1, s2, s3, s4, s5, s6, s7)
-    rest = np.zeros(8)
-    for j in range(8):
-        rest[j] = lanes[j]
-    for j in range(whole, d):
-        u = finite((ri * row[j] - c[j]) * inv_s[j]) * scale
-        rest[j - whole] += u * u
-    return add_lanes(rest)
-
-
-@njit(**JIT)
-def add_lanes(s):
-    """Add the eight lanes in a fixed order."""
-    return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+def fold(lanes):
+    """Add the lanes in a fixed order and reset them."""
+    for k in range(16):
+        lanes[k] += lanes[k + 16]
+    for k in range(8):
+        lanes[k] += lanes[k + 8]
+    for k in range(4):
+        lanes[k] += lanes[k + 4]
+    total = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+    for k in range(LANES):
+        lanes[k] = 0.0
+    return total
 
 
 @njit(**JIT)
 def rescale(top):
-    """Return the power of two that brings ``top`` near 1, so that its square neither over- nor underflows."""
-    return math.ldexp(1.0, min(max(-math.frexp(top)[1], -1022), 1022)) if top > 0.0 else 1.0
+    """Return a power of two that brings ``top`` near 1, so that its square is a normal number."""
+    return math.ldexp(1.0, min(max(-math.frexp(top)[1], -1000), 1000)) if top > 0.0 else 1.0
 
 
 @njit(**JIT)
-def _norm(row, ri, c, inv_s):
-    """Return ``(scale, norm of the row times scale)``; the scale is 1 for all but extreme rows."""
-    total = _squares(row, ri, c, inv_s, 1.0)
-    if 1e-280 < total < 1e300:
-        return 1.0, math.sqrt(total)
+def shrink(scale, norm, inside, limit):
+    """Return the factor that brings a row into the ball, in units of 2**-30."""
+    return min(inside / scale, limit / norm) * scale * UNIT
+
+
+@njit(**JIT)
+def _extreme(row, ri, c, inv_s, lanes):
+    """Return ``(scale, norm of the row times scale)`` where plain squares over- or underflow."""
     top = 0.0
     for j in range(row.size):
         top = max(top, abs(finite((ri * row[j] - c[j]) * inv_s[j])))
     scale = rescale(top)
-    return scale, math.sqrt(_squares(row, ri, c, inv_s, scale))
+    for j in range(row.size):
+        u = finite((ri * row[j] - c[j]) * inv_s[j]) * scale
+        lanes[j % LANES] += u * u
+    return scale, math.sqrt(fold(lanes))
 
 
 @njit(**JIT)
-def norm_block(V, c, inv_s, out):
-    """Write to ``out`` the l2 norms of the rows ``(V - c) inv_s``, non-finite coordinates as 0."""
-    for i in range(V.shape[0]):
-        scale, norm = _norm(V[i], 1.0, c, inv_s)
-        out[i] = norm / scale
+def _norms(V, first, last, r, c, inv_s, scales, norms):
+    """Find the norms of rows ``first`` to ``last`` of ``(r V - c) inv_s``, as `_extreme` but fast.
+
+    Column j always goes to lane j mod 32: vector registers hold several lanes, and the sparse
+    twin, which skips zeros, gets the same bits.
+    """
+    lanes = np.zeros(LANES)
+    d = np.uint64(V.shape[1])
+    width = np.uint64(LANES)
+    whole = d // width * width
+    for i in range(first, last):
+        for start in range(np.uint64(0), whole, width):
+            for k in range(width):
+                u = finite((r[i] * V[i, start + k] - c[start + k]) * inv_s[start + k])
+                lanes[k] += u * u
+        for k in range(d - whole):
+            u = finite((r[i] * V[i, whole + k] - c[whole + k]) * inv_s[whole + k])
+            lanes[k] += u * u
+        total = fold(lanes)
+        if 1e-280 < total < 1e300:
+            scales[i - first], norms[i - first] = 1.0, math.sqrt(total)
+        else:
+            scales[i - first], norms[i - first] = _extreme(V[i], r[i], c, inv_s, lanes)
+
+
+@njit(**JIT)
+def norm_block(V, r, c, inv_s, out):
+    """Write to ``out`` the l2 norms of the rows ``(r V - c) inv_s``, non-finite coordinates as 0."""
+    scales = np.empty(out.size)
+    _norms(V, 0, out.size, r, c, inv_s, scales, out)
+    for i in range(out.size):
+        out[i] /= scales[i]
 
 
 @njit(**JIT)
@@ -173,14 +231,21 @@ def ball_block(V, r, c, inv_s, inside, limit, out):
     """Add to ``out`` the column sums of the rows ``(r V - c) inv_s`` shrunk to an l2 ball.
 
     ``inside`` is the factor of rows within the ball, ``limit`` the norm given to those beyond.
+    A few rows at a time: first their norms, then, while they are in cache, their sums.
     """
     n, d = V.shape
     acc = np.zeros(d)
-    for i in range(n):
-        scale, norm = _norm(V[i], r[i], c, inv_s)
-        factor = min(inside / scale, limit / norm)
-        for j in range(d):
-            acc[j] += bound(finite((r[i] * V[i, j] - c[j]) * inv_s[j]) * scale * factor, 1.0)
-        if i % FLUSH == 0:
-            _flush(acc, out)
+    rows = max(1, 4096 // d)
+    scales = np.empty(rows)
+    norms = np.empty(rows)
+    for first in range(0, n, rows):
+        last = min(first + rows, n)
+        _norms(V, first, last, r, c, inv_s, scales, norms)
+        for i in range(first, last):
+            factor = shrink(scales[i - first], norms[i - first], inside, limit)
+            for j in range(d):
+                u = finite((r[i] * V[i, j] - c[j]) * inv_s[j])
+                acc[j] += np.rint(clamp(u * factor, UNIT))
+            if i % FLUSH == 0:
+                _flush(acc, out)
     _flush(acc, out)

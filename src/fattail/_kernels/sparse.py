@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from .dense import JIT, add_lanes, bound, far, finite, rescale
+from .dense import JIT, LANES, UNIT, bound, clamp, far, finite, fold, near, rescale, shrink
 
 
 @njit(**JIT)
@@ -37,10 +37,8 @@ def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
 
 @njit(**JIT)
 def smooth(a, core, linear, cubic, shift, base, cells):
-    """Evaluate the smoothed map at one argument, as an integer of at most 2**30."""
-    if abs(a) <= core:
-        return bound(a * (linear - cubic * (a * a)), 1.0)
-    return far(a, shift, base, cells) if abs(a) > core else 0.0
+    """Evaluate the smoothed map at one argument, rounded, in units of 2**-30."""
+    return near(a, linear * UNIT, cubic * UNIT) if abs(a) <= core else far(a, shift, base, cells)
 
 
 @njit(**JIT)
@@ -66,21 +64,20 @@ def smooth_rows(data, indices, indptr, r, c, inv_s, core, linear, cubic, shift, 
 
 
 @njit(**JIT)
-def _squares(data, indices, start, stop, ri, inv_s, scale):
-    lanes = np.zeros(8)
+def _squares(data, indices, start, stop, ri, inv_s, scale, lanes):
     last = -1
     for k in range(start, stop):
         j = indices[k]
         if last < j < inv_s.size:
             last = j
             u = finite(ri * data[k] * inv_s[j]) * scale
-            lanes[j & 7] += u * u
-    return add_lanes(lanes)
+            lanes[j % LANES] += u * u
+    return fold(lanes)
 
 
 @njit(**JIT)
-def _norm(data, indices, start, stop, ri, inv_s):
-    total = _squares(data, indices, start, stop, ri, inv_s, 1.0)
+def _norm(data, indices, start, stop, ri, inv_s, lanes):
+    total = _squares(data, indices, start, stop, ri, inv_s, 1.0, lanes)
     if 1e-280 < total < 1e300:
         return 1.0, math.sqrt(total)
     top = 0.0
@@ -91,27 +88,29 @@ def _norm(data, indices, start, stop, ri, inv_s):
             last = j
             top = max(top, abs(finite(ri * data[k] * inv_s[j])))
     scale = rescale(top)
-    return scale, math.sqrt(_squares(data, indices, start, stop, ri, inv_s, scale))
+    return scale, math.sqrt(_squares(data, indices, start, stop, ri, inv_s, scale, lanes))
 
 
 @njit(**JIT)
 def norm_rows(data, indices, indptr, inv_s, out):
     """Write to ``out`` the l2 norms of the rows ``V inv_s``, non-finite coordinates as 0."""
+    lanes = np.zeros(LANES)
     for i in range(indptr.size - 1):
-        scale, norm = _norm(data, indices, indptr[i], indptr[i + 1], 1.0, inv_s)
+        scale, norm = _norm(data, indices, indptr[i], indptr[i + 1], 1.0, inv_s, lanes)
         out[i] = norm / scale
 
 
 @njit(**JIT)
 def ball_rows(data, indices, indptr, r, inv_s, inside, limit, out):
     """Add to ``out`` the column sums of the rows ``r V inv_s`` shrunk to an l2 ball."""
+    lanes = np.zeros(LANES)
     for i in range(indptr.size - 1):
-        scale, norm = _norm(data, indices, indptr[i], indptr[i + 1], r[i], inv_s)
-        factor = min(inside / scale, limit / norm)
+        scale, norm = _norm(data, indices, indptr[i], indptr[i + 1], r[i], inv_s, lanes)
+        factor = shrink(scale, norm, inside, limit)
         last = -1
         for k in range(indptr[i], indptr[i + 1]):
             j = indices[k]
             if last < j < inv_s.size:
                 last = j
-                u = finite(r[i] * data[k] * inv_s[j]) * scale * factor
-                out[j] += np.int64(bound(u, 1.0))
+                u = finite(r[i] * data[k] * inv_s[j])
+                out[j] += np.int64(np.rint(clamp(u * factor, UNIT)))
