@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from fattail.data import PrivateData
 from fattail.privacy import Curator, PrivacyReport, check_budget
 from fattail.privacy.noise import noise_source
+from fattail.sources import is_stream
+from fattail.tables import is_frame, take_target
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -49,10 +52,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Validate as scikit-learn does and take custody of the rows.
 
         NaN or infinity raises here: that is the curator's check of the file, not a release.
+        Streams (files, clusters) are not read for it; see `fattail.sources`.
         """
-        if isinstance(X, PrivateData):
-            self.n_features_in_ = X.d
-            return X
+        if isinstance(X, PrivateData) or is_stream(X):
+            return self._stream(X if isinstance(X, PrivateData) else PrivateData(X, y), ensure_min_samples)
+        if isinstance(y, str) and is_frame(X):
+            X, y = take_target(X, y)
         options: dict[str, Any] = {
             "accept_sparse": "csr" if accept_sparse else False,
             "dtype": [np.float64, np.float32],
@@ -64,6 +69,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return PrivateData(validate_data(self, X, **options))
         X, y = validate_data(self, X, y, y_numeric=y_numeric, **options)
         return PrivateData(X, y)
+
+    def _stream(self, data: PrivateData, ensure_min_samples: int) -> PrivateData:
+        """The checks that need no row."""
+        name = type(self).__name__
+        if data.n < ensure_min_samples:
+            raise ValueError(f"Found {data.n} rows while a minimum of {ensure_min_samples} is required by {name}.")
+        if get_tags(self).target_tags.required and not data.has_target:
+            raise ValueError(f"{name} requires y to be passed: an array, or the name of a column.")
+        self.n_features_in_ = data.d
+        if data.columns is not None:
+            self.feature_names_in_ = np.asarray(data.columns, dtype=object)
+        return data
 
     def _make_curator(self) -> Curator:
         return Curator(

@@ -1,0 +1,101 @@
+"""Rows on a Dask cluster: each partition is added up where it lies, and only the sums travel.
+
+Which cluster, and where the data are placed, is the user's own affair: passes run on the
+client that is active, or on Dask's local threads if there is none. Tasks are functions of
+rows and of public parameters, without noise, so Dask may repeat one on another worker when
+it loses the first; noise is drawn once, by the curator, from the finished sum.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.sources import Job, Mask, Source, Sums, total
+from fattail.tables import as_rows, library, schema_of, take_target
+
+# Partial sums are added in groups of this many on the workers.
+FAN_IN = 16
+
+
+class Dask(Source):
+    """A Dask array (rows may be CSR) or data frame, in the order of its partitions.
+
+    Parameters
+    ----------
+    X : Dask array of shape (n, d) or Dask data frame
+        Lengths of partitions that Dask does not know are counted in one pass.
+    """
+
+    def __init__(self, X: Any) -> None:
+        if hasattr(X, "dtypes"):
+            schema_of(X).check(X.columns)
+            self.columns = tuple(X.columns) if all(isinstance(c, str) for c in X.columns) else None
+        elif X.ndim != 2 or X.dtype.kind not in "fiub":
+            raise ValueError(f"rows must be a 2-dimensional array of numbers, got {X.ndim} dimensions and type {X.dtype}")
+        else:
+            X = X.rechunk({1: -1})
+        self._parts = np.ravel(X.to_delayed()).tolist()
+        self._edges = np.concatenate(([0], np.cumsum(_lengths(X, self._parts))))
+        self.n, self.d = int(self._edges[-1]), int(X.shape[1])
+        self._name: str | None = None
+        self._targets: list[Any] | None = None
+
+    def take_column(self, name: str) -> None:
+        if self.columns is None or name not in self.columns:
+            raise ValueError(f"y={name!r} is not a column; there are {self.columns}")
+        self._name, self.d = name, self.d - 1
+        self.columns = tuple(c for c in self.columns if c != name)
+
+    def take_array(self, y: Any) -> None:
+        if library(y) != "dask":
+            super().take_array(y)
+            return
+        lengths = tuple(np.diff(self._edges).tolist())
+        targets = np.ravel((y if hasattr(y, "npartitions") and not hasattr(y, "rechunk") else y.rechunk((lengths,))).to_delayed())
+        if len(targets) != len(lengths):
+            raise ValueError(f"X has {len(lengths)} partitions and y has {len(targets)}")
+        self._targets = targets.tolist()
+
+    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums:
+        import dask
+
+        task = dask.delayed(_sum_partition, pure=False, traverse=False)
+        shared = dask.delayed(job, traverse=False)  # sent once, not with every task
+        sums = []
+        for k, (a, b) in enumerate(pairwise(self._edges.tolist())):
+            low, high = max(start, a), min(stop, b)
+            if low < high:
+                y = self._targets[k] if self._targets else None if self._y is None else self._y[a:b]
+                seen = None if mask is None else mask[low - start : high - start]
+                sums.append(task(shared, self._parts[k], y, self._name, a, low, high, seen))
+        while len(sums) > 1:
+            sums = [dask.delayed(total)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
+        return dask.compute(*sums)[0]  # type: ignore[no-any-return]
+
+
+def _sum_partition(
+    job: Job, X: Any, y: NDArray[Any] | None, name: str | None, at: int, low: int, high: int, mask: Mask | None
+) -> Sums | None:
+    """On a worker: the sum over rows ``[low, high)`` of a partition that starts at row ``at``."""
+    if name is not None:
+        X, y = take_target(X, name)
+    rows = as_rows(X)
+    y = None if y is None else np.asarray(y)
+    if y is not None and len(y) != rows.shape[0]:
+        raise ValueError(f"a partition has {rows.shape[0]} rows in X and {len(y)} in y")
+    window = slice(low - at, high - at)
+    return job([(rows[window], None if y is None else y[window])], low, mask, threads=1)
+
+
+def _lengths(X: Any, parts: list[Any]) -> list[int]:
+    """Rows of each partition; public, and counted only where Dask does not know them."""
+    import dask
+
+    known = getattr(X, "chunks", ((np.nan,),))[0]
+    if not any(np.isnan(k) for k in known):
+        return [int(k) for k in known]
+    return [int(shape[0]) for shape in dask.compute(*(dask.delayed(np.shape)(part) for part in parts))]

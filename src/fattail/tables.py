@@ -1,0 +1,115 @@
+"""Columns of numbers, whichever library holds them.
+
+pandas, polars and pyarrow are never imported here: an object that came from one of them says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def library(X: Any) -> str:
+    """The package that an object's type comes from."""
+    return type(X).__module__.partition(".")[0].replace("dask_expr", "dask")
+
+
+def kind_of(X: Any) -> str:
+    return type(X).__name__
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table in memory with named columns."""
+    return kind_of(X) in ("DataFrame", "Table", "RecordBatch") and library(X) in ("pandas", "polars", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Names and types of the columns of a table, known before any row is read."""
+
+    kinds: dict[str, np.dtype[Any] | None]
+    """The number type of each column, None if it does not hold numbers."""
+    shown: dict[str, str]
+
+    def check(self, columns: Sequence[str]) -> np.dtype[Any]:
+        """The float type that holds all of these columns; refuse what is not a number."""
+        missing = [c for c in columns if c not in self.kinds]
+        if missing:
+            raise ValueError(f"there are no columns {missing}; there are {list(self.kinds)}")
+        words = {c: self.shown[c] for c in columns if self.kinds[c] is None}
+        if words:
+            raise ValueError(
+                f"only numbers can be read, and these columns are something else: {words}; choose others, or encode them"
+            )
+        single = all(self.kinds[c] in (np.float16, np.float32) for c in columns)
+        return np.dtype(np.float32 if single else np.float64)
+
+
+def schema_of(table: Any) -> Schema:
+    """Columns of a pandas or polars frame, a Dask frame, or of anything with an Arrow schema."""
+    if library(table) == "polars":
+        types = dict(table.collect_schema())
+        number = {name: t.is_numeric() or t.to_python() is bool for name, t in types.items()}
+        single = {name: str(t) in ("Float32", "Float16") for name, t in types.items()}
+    elif library(table) == "pyarrow":
+        import pyarrow.types as pt
+
+        types = {field.name: field.type for field in table.schema}
+        number = {name: pt.is_floating(t) or pt.is_integer(t) or pt.is_boolean(t) for name, t in types.items()}
+        single = {name: pt.is_float32(t) or pt.is_float16(t) for name, t in types.items()}
+    else:
+        types = dict(table.dtypes)
+        number = {name: t.kind in "fiub" for name, t in types.items()}
+        single = {name: t.kind == "f" and t.itemsize <= 4 for name, t in types.items()}
+    kinds = {name: np.dtype(np.float32 if single[name] else np.float64) if ok else None for name, ok in number.items()}
+    return Schema(kinds, {name: str(t) for name, t in types.items()})
+
+
+def column(table: Any, name: str) -> NDArray[Any]:
+    """One column as numbers; a null becomes NaN."""
+    values = table[name]
+    if library(table) == "pandas":
+        plain = isinstance(values.dtype, np.dtype)
+        return np.asarray(values.to_numpy() if plain else values.to_numpy(dtype=np.float64, na_value=np.nan))
+    if library(table) == "polars":
+        return np.asarray((values if values.dtype.to_python() in (int, float) else values.cast(float)).to_numpy())
+    return np.asarray((values.cast("uint8") if str(values.type) == "bool" else values).to_numpy(zero_copy_only=False))
+
+
+class Columns:
+    """Columns of equal length; a slice of rows is a C-ordered array."""
+
+    def __init__(self, table: Any, names: Sequence[str], dtype: np.dtype[Any]) -> None:
+        self.names, self.dtype, self.shape = tuple(names), dtype, (len(table), len(names))
+        self._columns = [column(table, name) for name in names]
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        block = np.empty((len(range(self.shape[0])[rows]), self.shape[1]), dtype=self.dtype)
+        for j, values in enumerate(self._columns):
+            block[:, j] = values[rows]
+        return block
+
+
+def take_target(frame: Any, name: str) -> tuple[Any, NDArray[Any]]:
+    """A frame without one of its columns, and that column."""
+    schema_of(frame).check((name,))
+    rest = frame.drop(columns=name) if library(frame) == "pandas" else frame.drop([name])
+    return rest, column(frame, name)
+
+
+def as_rows(X: Any) -> Any:
+    """An object with a shape whose slices by rows are arrays or CSR."""
+    if is_frame(X):
+        schema = schema_of(X)
+        return Columns(X, tuple(schema.kinds), schema.check(tuple(schema.kinds)))
+    rows = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+    if len(rows.shape) != 2 or rows.dtype.kind not in "fiub":
+        raise ValueError(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape} and type {rows.dtype}")
+    return rows
