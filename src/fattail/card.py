@@ -113,9 +113,10 @@ class Card:
         return (
             f"Replace any one {r.unit} of the data by anything: no outcome of this computation becomes more than "
             f"{math.exp(r.epsilon):.3g} times as likely, or as unlikely, up to a total probability of {r.delta:g}. "
-            f"So whoever was 50 % sure of something about one person is at most {100 * _posterior(r.epsilon):.0f} % sure "
-            f"after reading this page, whatever else they know. This holds for any data: no bound, no distribution "
-            f"and no absence of outliers is assumed."
+            f"Someone who knows all other rows and finds two contents of this one equally likely is at most "
+            f"{100 * _posterior(r.epsilon):.0f} % sure of either after reading this page. What many people have in common "
+            f"can be learned from it. The promise holds for any data: no bound, no distribution and no absence of "
+            f"outliers is assumed."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,12 +130,13 @@ class Card:
             "privacy": self.report.to_dict(),
             "account": dict(self.account) if self.account else None,
             "quantity": self.quantity,
-            "results": [asdict(r) for r in self.results],
+            # JSON has no infinity: an open end is null.
+            "results": [{k: v if k == "name" or _finite(v) else None for k, v in asdict(r).items()} for r in self.results],
             "notes": list(self.notes),
         }
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=1)
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     def to_html(self) -> str:
         """One self-contained page: no scripts, no fonts or pictures from elsewhere."""
@@ -177,6 +179,10 @@ class Card:
         return f'<style>{_CSS}</style><main class="fattail-card">{"".join(parts)}</main>'
 
 
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
 def _posterior(epsilon: float) -> float:
     return 1.0 / (1.0 + math.exp(-epsilon))
 
@@ -217,7 +223,7 @@ def _fact(name: str, value: str, note: str = "") -> str:
 
 def _results_table(results: Sequence[Result], quantity: str) -> str:
     shown = sorted(results, key=lambda r: -abs(r.value))[:_MOST_RESULTS] if len(results) > _MOST_RESULTS else results
-    ends = [v for r in shown for v in (r.value, r.low, r.high) if v is not None and math.isfinite(v)]
+    ends = [v for r in shown for v in (r.value, r.low, r.high) if v is not None and _finite(v)]
     left, right = min([0.0, *ends]), max([0.0, *ends])
     span = (right - left) or 1.0
 
