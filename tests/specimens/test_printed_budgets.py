@@ -29,7 +29,7 @@ def test_smoothed_gradient_descent_with_two_different_logarithms(failure, steps,
 
 @pytest.mark.parametrize(("epsilon", "truth"), [(1.0, 6.57), (0.5, 2.94), (0.1, 0.50)])
 def test_the_radical_as_it_stands_in_the_text(epsilon, truth):
-    """dpem2020 Algorithm 2: sqrt(L) + epsilon - sqrt(L) is epsilon; the proof needs sqrt(L + epsilon) - sqrt(L), L = ln(1/delta)."""
+    """dpem2020 Algorithm 2: sqrt(L) + epsilon - sqrt(L) is epsilon; meant is sqrt(L + epsilon) - sqrt(L), L = ln(1/delta)."""
     rho = epsilon**2
     assert epsilon_of([ev.Gaussian(1 / math.sqrt(2 * rho))], DELTA) == pytest.approx(truth, abs=0.01)
 
