@@ -228,9 +228,7 @@ def price(repetitions: int = 6) -> Section:
     return Section(
         "What privacy costs",
         picture=_svg(figure),
-        text=[
-            "A smaller epsilon protects more and costs accuracy. Its share of the error falls faster with the number of rows than the rest does."
-        ],
+        text=["A smaller epsilon protects more and costs accuracy; more rows make it cheaper."],
     )
 
 

@@ -1,0 +1,131 @@
+"""Tables that are made from the code and the measurements, so that they cannot go stale."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import inspect
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.nodes import nested_parse_with_titles
+
+import fattail
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = ("wang2020", "dpem2020", "tao2022", "wanggu2020", "tian2025")
+MOST_ROWS = 40
+
+
+class _Generated(SphinxDirective):
+    """A directive that writes reStructuredText."""
+
+    def parse(self, lines: list[str]) -> list[nodes.Node]:
+        parent = nodes.section()
+        parent.document = self.state.document
+        nested_parse_with_titles(self.state, StringList(lines, "generated"), parent)
+        return parent.children
+
+
+class Paper(_Generated):
+    """Every method of one paper: print to code, with line numbers, and what changed."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse(self.of(self.arguments[0]))
+
+    def of(self, paper: str) -> list[str]:
+        found = [m for m in fattail.registry() if m.paper == paper]
+        if not found:
+            return ["No method of this paper is in the registry of this version."]
+        rows = [(m.algorithm, "\n".join(_method(m)), f":func:`~{m.function}`\n\n{_lines(m.function)}", m.changed) for m in found]
+        lines = _table(("in print", "as", "in code", "what differs, and why"), rows, "14 28 28 30")
+        for function in dict.fromkeys(m.function for m in found):
+            if function not in _documented(self.env):
+                _documented(self.env).add(function)
+                lines += ["", f".. autofunction:: {function}", ""]
+        return lines
+
+
+class OtherPapers(Paper):
+    """The same for every source that has no page of its own."""
+
+    required_arguments = 0
+
+    def run(self) -> list[nodes.Node]:
+        lines: list[str] = []
+        for paper in sorted({m.paper for m in fattail.registry()} - set(PAPERS)):
+            lines += ["", paper, "-" * len(paper), "", *self.of(paper)]
+        return self.parse(lines)
+
+
+class Methods(_Generated):
+    """The whole registry."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = [
+            ("\n".join(f"| ``{e}``" for e in m.estimators), f"``{m.name}``", f"{m.paper}, {m.algorithm}", m.changed)
+            for m in fattail.registry()
+        ]
+        return self.parse(_table(("estimators", "method", "from", "what differs from print"), rows, "26 18 20 36"))
+
+
+class Results(_Generated):
+    """The figures of ``benchmarks/results``, as they are."""
+
+    def run(self) -> list[nodes.Node]:
+        lines: list[str] = []
+        for path in sorted((ROOT / "benchmarks" / "results").rglob("*.csv")):
+            self.env.note_dependency(str(path))
+            with path.open(newline="") as stream:
+                head, *rows = list(csv.reader(line for line in stream if not line.startswith("#")))
+            title = path.relative_to(ROOT).as_posix()
+            lines += ["", f"``{title}``", "~" * (len(title) + 4), ""]
+            lines += [f"The first {MOST_ROWS} of {len(rows)} lines.", ""] if len(rows) > MOST_ROWS else []
+            lines += [".. csv-table::", f"   :header: {_csv(head)}", "   :class: figures", ""]
+            lines += [f"   {_csv(row + [''] * (len(head) - len(row)))}" for row in rows[:MOST_ROWS]]
+        return self.parse(lines) if lines else [nodes.paragraph(text="No figures were measured yet.")]
+
+
+def _documented(env: Any) -> set[str]:
+    if not hasattr(env, "fattail_documented"):
+        env.fattail_documented = set()
+    return env.fattail_documented  # type: ignore[no-any-return]
+
+
+def _method(m: Any) -> list[str]:
+    return [f'| ``{e}(method="{m.name}")``' for e in m.estimators]
+
+
+def _lines(function: str) -> str:
+    module, _, name = function.rpartition(".")
+    target = inspect.unwrap(getattr(importlib.import_module(module), name))
+    source, start = inspect.getsourcelines(target)
+    path = Path(inspect.getsourcefile(target) or "").resolve()
+    where = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+    return f"{where}, lines {start} to {start + len(source) - 1}"
+
+
+def _csv(cells: list[str]) -> str:
+    return ", ".join('"' + c.replace('"', '""').replace("*", r"\*").replace("|", r"\|").replace("`", r"\`") + '"' for c in cells)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], widths: str) -> list[str]:
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
+    for row in (head, *rows):
+        for k, cell in enumerate(row):
+            first, *rest = cell.split("\n")
+            lines += [f"   {'*' if k == 0 else ' '} - {first}", *(f"       {line}" for line in rest)]
+    return [*lines, ""]
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.add_directive("paper", Paper)
+    app.add_directive("other-papers", OtherPapers)
+    app.add_directive("methods", Methods)
+    app.add_directive("benchmark-results", Results)
+    return {"parallel_read_safe": False, "parallel_write_safe": True}

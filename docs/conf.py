@@ -1,0 +1,70 @@
+"""Documentation: Sphinx, built with warnings as errors (``make docs``)."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import fattail
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+os.environ.setdefault("MPLBACKEND", "Agg")
+warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+project = "fattail"
+author = "The fattail developers"
+copyright = author
+release = version = fattail.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
+    "fattail_docs",
+]
+exclude_patterns = ["_build", "generated/README*"]
+templates_path = ["_templates"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"(demo|_data)\.py",
+    "within_subsection_order": "ExampleTitleSortKey",
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "image_scrapers": ("matplotlib",),
+    "copyfile_regex": r"_data\.py",
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "fattail"
+html_static_path = ["_static"]
+html_css_files = ["fattail.css"]
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 6,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": [],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
+}
+html_sidebars = {"index": [], "quickstart": [], "which-method": [], "command-line": []}
+html_show_sourcelink = False
