@@ -66,5 +66,5 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"index": [], "quickstart": [], "which-method": [], "command-line": []}
+html_sidebars = {name: [] for name in ("index", "quickstart", "which-method", "benchmarks")}
 html_show_sourcelink = False

@@ -21,7 +21,7 @@ MOST_ROWS = 40
 
 
 class _Generated(SphinxDirective):
-    """A directive that writes reStructuredText."""
+    """A directive that writes MyST Markdown, with tables in reStructuredText."""
 
     def parse(self, lines: list[str]) -> list[nodes.Node]:
         parent = nodes.section()
@@ -41,14 +41,14 @@ class Paper(_Generated):
     def of(self, paper: str) -> list[str]:
         found = [m for m in fattail.registry() if m.paper == paper]
         if not found:
-            return ["No method of this paper is in the registry of this version."]
+            return ["No method of this paper is in the registry of this version.", ""]
         rows = [(m.algorithm, "\n".join(_method(m)), f":func:`~{m.function}`\n\n{_lines(m.function)}", m.changed) for m in found]
         lines = _table(("in print", "as", "in code", "what differs, and why"), rows, "14 28 28 30")
         for function in dict.fromkeys(m.function for m in found):
             if function not in _documented(self.env):
                 _documented(self.env).add(function)
                 lines += ["", f".. autofunction:: {function}", ""]
-        return lines
+        return _rst(lines)
 
 
 class OtherPapers(Paper):
@@ -59,7 +59,7 @@ class OtherPapers(Paper):
     def run(self) -> list[nodes.Node]:
         lines: list[str] = []
         for paper in sorted({m.paper for m in fattail.registry()} - set(PAPERS)):
-            lines += ["", paper, "-" * len(paper), "", *self.of(paper)]
+            lines += ["", f"## {paper}", "", *self.of(paper)]
         return self.parse(lines)
 
 
@@ -71,7 +71,7 @@ class Methods(_Generated):
             ("\n".join(f"| ``{e}``" for e in m.estimators), f"``{m.name}``", f"{m.paper}, {m.algorithm}", m.changed)
             for m in fattail.registry()
         ]
-        return self.parse(_table(("estimators", "method", "from", "what differs from print"), rows, "26 18 20 36"))
+        return self.parse(_rst(_table(("estimators", "method", "from", "what differs from print"), rows, "26 18 20 36")))
 
 
 class Results(_Generated):
@@ -84,10 +84,10 @@ class Results(_Generated):
             with path.open(newline="") as stream:
                 head, *rows = list(csv.reader(line for line in stream if not line.startswith("#")))
             title = path.relative_to(ROOT).as_posix()
-            lines += ["", f"``{title}``", "~" * (len(title) + 4), ""]
+            lines += ["", f"## {title}", ""]
             lines += [f"The first {MOST_ROWS} of {len(rows)} lines.", ""] if len(rows) > MOST_ROWS else []
-            lines += [".. csv-table::", f"   :header: {_csv(head)}", "   :class: figures", ""]
-            lines += [f"   {_csv(row + [''] * (len(head) - len(row)))}" for row in rows[:MOST_ROWS]]
+            table = [".. csv-table::", f"   :header: {_csv(head)}", "   :class: figures", ""]
+            lines += _rst(table + [f"   {_csv(row + [''] * (len(head) - len(row)))}" for row in rows[:MOST_ROWS]])
         return self.parse(lines) if lines else [nodes.paragraph(text="No figures were measured yet.")]
 
 
@@ -110,8 +110,22 @@ def _lines(function: str) -> str:
     return f"{where}, lines {start} to {start + len(source) - 1}"
 
 
+def _rst(lines: list[str]) -> list[str]:
+    return ["````{eval-rst}", *lines, "````", ""]
+
+
+def _short(cell: str) -> str:
+    """Four digits of a number are enough to read."""
+    try:
+        return f"{float(cell):.4g}" if "." in cell or "e" in cell else cell
+    except ValueError:
+        return cell
+
+
 def _csv(cells: list[str]) -> str:
-    return ", ".join('"' + c.replace('"', '""').replace("*", r"\*").replace("|", r"\|").replace("`", r"\`") + '"' for c in cells)
+    return ", ".join(
+        '"' + _short(c).replace('"', '""').replace("*", r"\*").replace("|", r"\|").replace("`", r"\`") + '"' for c in cells
+    )
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], widths: str) -> list[str]:

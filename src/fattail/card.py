@@ -46,6 +46,8 @@ class Card:
         Released numbers.
     quantity : str
         What ``results`` are: "mean", "coefficient".
+    confidence : float, optional
+        Level of the intervals.
     facts : mapping
         Public facts worth a line: rows, method, file name.
     account : mapping, optional
@@ -70,6 +72,7 @@ class Card:
     report: PrivacyReport
     results: tuple[Result, ...] = ()
     quantity: str = "value"
+    confidence: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     account: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
@@ -96,6 +99,7 @@ class Card:
             estimator.privacy_,
             results,
             quantity,
+            getattr(estimator, "confidence", None),
             about,
             limits,
             tuple(notes),
@@ -119,6 +123,10 @@ class Card:
             f"outliers is assumed."
         )
 
+    @property
+    def interval_name(self) -> str:
+        return "interval" if self.confidence is None else f"{100 * self.confidence:g} % interval"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain types only."""
         return {
@@ -130,6 +138,7 @@ class Card:
             "privacy": self.report.to_dict(),
             "account": dict(self.account) if self.account else None,
             "quantity": self.quantity,
+            "confidence": self.confidence,
             # JSON has no infinity: an open end is null.
             "results": [{k: v if k == "name" or _finite(v) else None for k, v in asdict(r).items()} for r in self.results],
             "notes": list(self.notes),
@@ -169,7 +178,10 @@ class Card:
             + "</dl>",
         ]
         if self.results:
-            parts += [f"<h2>Released {html.escape(self.quantity)}s</h2>", _results_table(self.results, self.quantity)]
+            parts += [
+                f"<h2>Released {html.escape(self.quantity)}s</h2>",
+                _results_table(self.results, self.quantity, self.interval_name),
+            ]
         parts += ["<h2>Where the budget went</h2>", _releases_table(r)]
         if self.account:
             parts += ["<h2>Budget left</h2>", _account_bar(self.account)]
@@ -191,12 +203,11 @@ def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Re
     """Means with intervals, or coefficients (the non-zero ones, with the intercept)."""
     if hasattr(estimator, "mean_"):
         values = np.atleast_1d(estimator.mean_)
-        limits = np.asarray(estimator.interval_, dtype=float)
-        limits = limits.reshape(-1, 2) if limits.shape[-1:] == (2,) and limits.shape != (2, values.size) else limits.T
-        limits = np.atleast_2d(limits)
+        limits = np.reshape(np.asarray(estimator.interval_, dtype=float), (-1, 2))
         labels = names or [f"column {j}" for j in range(values.size)]
         return "mean", tuple(
-            Result(str(n), float(v), float(a), float(b)) for n, v, (a, b) in zip(labels, values, limits, strict=True)
+            Result(str(n), float(v), *(None if np.isnan(end) else float(end) for end in ends))
+            for n, v, ends in zip(labels, values, limits, strict=True)
         )
     coef = np.atleast_2d(np.asarray(getattr(estimator, "coef_", np.empty((0, 0))), dtype=float))
     labels = list(names) if names else [f"x{j}" for j in range(coef.shape[1])]
@@ -221,7 +232,7 @@ def _fact(name: str, value: str, note: str = "") -> str:
     return f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}{note}</dd></div>"
 
 
-def _results_table(results: Sequence[Result], quantity: str) -> str:
+def _results_table(results: Sequence[Result], quantity: str, interval: str) -> str:
     shown = sorted(results, key=lambda r: -abs(r.value))[:_MOST_RESULTS] if len(results) > _MOST_RESULTS else results
     ends = [v for r in shown for v in (r.value, r.low, r.high) if v is not None and _finite(v)]
     left, right = min([0.0, *ends]), max([0.0, *ends])
@@ -241,7 +252,7 @@ def _results_table(results: Sequence[Result], quantity: str) -> str:
         )
         limits = f"<td>{r.low:.5g} to {r.high:.5g}</td>" if r.low is not None else ("<td></td>" if intervals else "")
         rows.append(f"<tr><th>{html.escape(r.name)}</th><td>{r.value:.5g}</td>{limits}<td class='bar'>{picture}</td></tr>")
-    heads = ["", quantity, *(["interval"] if intervals else []), ""]
+    heads = ["", quantity, *([interval] if intervals else []), ""]
     table = (
         '<div class="scroll"><table><thead><tr>'
         + "".join(f"<th>{html.escape(h)}</th>" for h in heads)

@@ -27,7 +27,7 @@ def card() -> Card:
     curator.release(total, Bounded([10.0], 0.001))
     results = (Result("age", 1.5, 1.0, 2.0), Result("<b>&", -3.0, -math.inf, -2.0))
     account = {"name": "claims", "epsilon": 4.0, "delta": 1e-5, "spent": 1.0, "remaining": 3.0}
-    return Card("A <title>", curator.report(), results, "mean", {"rows": 1000}, account, ("A note.",))
+    return Card("A <title>", curator.report(), results, "mean", 0.9, {"rows": 1000}, account, ("A note.",))
 
 
 class _Checker(HTMLParser):
@@ -56,7 +56,20 @@ def test_page_is_whole_and_self_contained(card: Card) -> None:
     checker = _Checker()
     checker.feed(card.to_html())
     assert not checker.open and "url(" not in card.to_html()
-    words = ("A <title>", "<b>&", "claims", "scale", "total", "25.0 %", "75.0 %", "replace-one", "exact", "A note.", "1,000")
+    words = (
+        "A <title>",
+        "<b>&",
+        "claims",
+        "scale",
+        "total",
+        "25.0 %",
+        "75.0 %",
+        "replace-one",
+        "exact",
+        "A note.",
+        "1,000",
+        "90 % interval",
+    )
     for word in words:
         assert word in checker.text
 

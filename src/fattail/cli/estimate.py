@@ -203,7 +203,7 @@ def _answer(page: Card, warned: list[str], written: list[str], json: bool) -> No
         return
     r = page.report
     intervals = any(x.low is not None for x in page.results)
-    table = Table("", page.quantity, *(["interval"] if intervals else []))
+    table = Table("", page.quantity, *([page.interval_name] if intervals else []))
     for x in page.results[:40]:
         table.add_row(x.name, f"{x.value:.6g}", *([f"{x.low:.6g} to {x.high:.6g}"] if x.low is not None else []))
     out.print(table)
