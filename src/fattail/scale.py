@@ -3,6 +3,8 @@
 Magnitudes are counted on a dyadic grid that covers every float that matters, fixed before
 any data are seen, and a bin is selected by one Gumbel draw. The grid costs nothing: a wider
 one only adds candidates, and the selection error grows with the logarithm of their number.
+Public weights on the candidates (magnitudes near one are likelier than 1e40) lower that
+cost; they shift scores by constants, which privacy does not see.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail.data import Block, PrivateData
-from fattail.privacy import Bounded, Curator, Fold, TopK
+from fattail.privacy import Bounded, Curator, Fold, Mechanism, TopK
+from fattail.robust.base import ONE
 
 # Edges 2^LOW .. 2^HIGH. Beyond them, bounds and their inverses would leave the floats.
 LOW, HIGH = -900, 900
 
 Values = Callable[[Block], NDArray[Any]]
+Floats = NDArray[np.float64]
 
 
 def magnitude_quantile(
@@ -66,3 +70,171 @@ def magnitude_quantile(
     miss = np.maximum(0.0, np.maximum(before - rank, rank - through))
     chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold))[0]
     return float(2.0 ** min(LOW + int(chosen), HIGH))
+
+
+# Column statistics use a narrower grid: a histogram per column must stay small.
+_OCTAVES = 160
+_LOCATION_STEPS, _SCALE_STEPS = 16, 2
+# Octaves of a tail histogram below and above its scale.
+BELOW, ABOVE = 2, 16
+
+
+def _column_counts(data: PrivateData, center: Floats, steps: int, fold: Fold | None) -> NDArray[np.int64]:
+    """Counts (column, sign, bin) of ``x - center``; private."""
+    d, bins = data.d, 2 * _OCTAVES * steps + 2
+
+    def partial(block: Block) -> NDArray[np.int64]:
+        out = np.zeros((d, 2, bins), dtype=np.int64)
+        V = block.X.toarray() if hasattr(block.X, "toarray") else block.X
+        _kernels.column_log_histogram(np.ascontiguousarray(V), center, -_OCTAVES, bins, steps, out)
+        return out
+
+    return data._reduce(partial, fold)
+
+
+def _familiarity(exponent: Floats, width: float) -> Floats:
+    """Log of a public weight: numbers of everyday size first, none excluded."""
+    result: Floats = -2.0 * np.log1p(((exponent - 5.0) / width) ** 2)
+    return result
+
+
+def column_medians(curator: Curator, selection: TopK, data: PrivateData, fold: Fold | None = None) -> Floats:
+    """Median of each column to within 4 %, or 0 where zero is the median.
+
+    Parameters
+    ----------
+    curator : Curator
+    selection : TopK
+        A planned selection of one candidate, with ``count`` at least the number of columns.
+    data : PrivateData
+    fold : Fold, optional
+
+    Notes
+    -----
+    *Privacy.* As ``magnitude_quantile``, on the cells of a signed grid: each column is one
+    selection with scores of sensitivity 1.
+    """
+    counts = _column_counts(data, np.zeros(data.d), _LOCATION_STEPS, fold)
+    edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _LOCATION_STEPS)
+    positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
+    values = np.concatenate((-positive[::-1], [0.0], positive))
+    weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], 5.0)  # zero is a common value
+    weight = np.concatenate((weight, _familiarity(np.log2(positive), 16.0))) * curator.noise(selection)
+    half = data.size(fold) / 2
+    medians = np.empty(data.d)
+    for j, (above, below) in enumerate(counts):
+        cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
+        through = np.cumsum(cells)
+        miss = np.maximum(0.0, np.maximum(through - cells - half, half - through))
+        medians[j] = values[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + weight)[0]]
+    return medians
+
+
+def column_tails(
+    curator: Curator,
+    selection: TopK,
+    release: Mechanism,
+    data: PrivateData,
+    center: Floats,
+    fold: Fold | None = None,
+) -> tuple[Floats, Floats]:
+    """Scale of each column around ``center``, and noisy counts of its tails in octaves of that scale.
+
+    Parameters
+    ----------
+    curator : Curator
+    selection : TopK
+        A planned selection of one candidate, with ``count`` at least the number of columns.
+    release : Laplace or Gaussian
+        For all counts together.
+    data : PrivateData
+    center : array of shape (d,)
+        Public.
+    fold : Fold, optional
+
+    Returns
+    -------
+    scales : array of shape (d,)
+        Only a few rows (as few as the noise of the selection lets one see) are further from
+        the center than this; ``2 ** -160`` stands for a column without any spread.
+    counts : array of shape (d, 2, 1 + BELOW + ABOVE)
+        Above and below the center, rows at a distance of ``[2^k, 2^(k+1))`` scales for k from
+        ``-BELOW`` on; the last count is of everything beyond.
+
+    Notes
+    -----
+    *Privacy.* The score of a candidate C is minus the number of rows that are too many beyond
+    C or too few beyond C/4. Replacing a row moves all these numbers of rows by at most one and
+    in the same direction, so a score by at most one. The counts have each row in at most one
+    cell per column: replacing it moves two cells by one.
+    """
+    counts = _column_counts(data, center, _SCALE_STEPS, fold)
+    edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS)
+    exponent = np.log2(edges)
+    noise = curator.noise(selection)
+    rows = data.size(fold)
+    rank = min(12.0 * noise, rows / 2)  # far enough above the noise of the selection
+    chosen = np.empty(data.d, dtype=np.intp)
+    for j in range(data.d):
+        beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
+        nearer = np.concatenate((np.full(2 * _SCALE_STEPS, rows), beyond[: -2 * _SCALE_STEPS]))
+        miss = np.maximum(beyond - rank / 4, 0.0) + np.maximum(rank - nearer, 0.0)
+        usual = max(np.log2(abs(center[j])), 10.0) if center[j] else 12.0
+        weight = 1.25 * _familiarity(exponent, 12.0) - 8.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
+        weight[0] = 0.0  # no spread at all
+        chosen[j] = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + noise * weight)[0]
+    octaves = _SCALE_STEPS * np.arange(-BELOW, ABOVE + 1)
+    tails = np.empty((data.d, 2, len(octaves)), dtype=np.int64)
+    for j in range(data.d):
+        starts = np.clip(1 + chosen[j] + octaves, 1, counts.shape[2])
+        through = np.concatenate((np.zeros((2, 1), dtype=np.int64), np.cumsum(counts[j], axis=1)), axis=1)
+        tails[j] = np.diff(through[:, np.append(starts, counts.shape[2])], axis=1)
+    moved = {"l1": 2.0 * data.d, "l2": float(np.sqrt(2.0 * data.d))}[release.norm]
+    # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
+    noisy = curator.release(release, Bounded(ONE * tails, ONE * moved, release.norm, fold, unit=1.0 / ONE))
+    return edges[chosen], noisy
+
+
+# Octaves that a row may name in the local model: each one costs a noisy answer per row.
+_LOCAL_LOW, _LOCAL_CELLS = -20, 60
+
+
+def local_octaves(curator: Curator, release: Mechanism, data: PrivateData, fold: Fold) -> tuple[Floats, Floats, float]:
+    """Share of rows per order of magnitude, told by each row itself with its own noise.
+
+    Parameters
+    ----------
+    curator : Curator
+    release : Laplace or Gaussian
+        Planned for the rows of ``fold``.
+    data : PrivateData
+    fold : Fold
+        Who is asked.
+
+    Returns
+    -------
+    magnitudes : array of shape (cells,)
+        Geometric middles of the octaves.
+    shares : array of shape (d, cells)
+    error : float
+        Standard deviation of the noise in a share.
+
+    Notes
+    -----
+    *Privacy.* A row's answer is one 1 among zeros per column, plus noise for changing it.
+    """
+    d, cells = data.d, _LOCAL_CELLS
+
+    def answers(block: Block) -> NDArray[np.int64]:
+        V = block.X.toarray() if hasattr(block.X, "toarray") else block.X
+        with np.errstate(all="ignore"):
+            octave = np.floor(np.log2(np.abs(V, dtype=np.float64))) - _LOCAL_LOW
+        inside = np.clip(np.where(np.isnan(octave), 0.0, octave), 0, cells - 1).astype(np.intp)
+        told: NDArray[np.int64] = ONE * (inside[:, :, None] == np.arange(cells)).astype(np.int64)
+        return told
+
+    moved = {"l1": 2.0 * d, "l2": float(np.sqrt(2.0 * d))}[release.norm]
+    told = curator.release(release, Bounded(data._gather(answers, fold), ONE * moved, release.norm, fold, unit=1.0 / ONE))
+    spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
+    magnitudes = np.exp2(_LOCAL_LOW + np.arange(cells) + 0.5)
+    return magnitudes, told.mean(axis=0), float(spread / np.sqrt(len(fold)))

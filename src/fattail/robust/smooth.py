@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
+from fattail.data import Block, PrivateData
+from fattail.privacy.bounded import Bounded, Fold, Norm
 from fattail.robust import catoni
-from fattail.robust.base import Robustifier, check_scale
+from fattail.robust.base import ONE, Robustifier, check_scale
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,25 @@ class Smooth(Robustifier):
     def __post_init__(self) -> None:
         check_scale("scale", self.scale)
         check_scale("beta", self.beta)
+
+    def rows(self, data: PrivateData, norm: Norm, fold: Fold | None = None) -> Bounded:
+        """The bounded rows themselves (n x d), for noise that is added row by row.
+
+        Replacing a row changes that row only: by the range of one row, however many there are.
+        """
+        center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (data.d,))
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=np.float64), (data.d,))
+        table = catoni.table(self.beta)
+
+        def values(block: Block) -> NDArray[np.int64]:
+            X = block.X.toarray() if hasattr(block.X, "toarray") else block.X
+            with np.errstate(all="ignore"):
+                bounded = catoni.scaled((X - center) * (1.0 / scale), table)
+            return np.rint(ONE * bounded).astype(np.int64)
+
+        width = {"l1": float(data.d), "l2": math.sqrt(data.d), "linf": 1.0}[norm]
+        unit = np.broadcast_to(scale * (self._sup() / ONE), (int(data.size(fold)), data.d))
+        return Bounded(data._gather(values, fold), 2.0 * ONE * width, norm, fold, unit=unit, offset=center)
 
     def _scale(self) -> ArrayLike:
         return self.scale

@@ -1,0 +1,153 @@
+"""The default mean: nothing is assumed, everything it needs is bought from the same budget."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail._registry import registered
+from fattail.data import PrivateData
+from fattail.privacy import Curator, Gaussian, Laplace, Mechanism, TopK, gaussian_multiplier
+from fattail.privacy.curator import warn_utility
+from fattail.robust import Clip
+from fattail.scale import column_medians, column_tails
+from fattail.tails import Ends, choose_ends
+
+Floats = NDArray[np.float64]
+Noise = Laplace | Gaussian
+
+
+class Estimate(NamedTuple):
+    """A mean and, where they are known, the errors of which an interval is made (per column)."""
+
+    value: Floats
+    noise: Floats | None = None
+    """Standard deviation of the noise."""
+    spread: Floats | None = None
+    """Standard deviation of everything else: sampling, and bias as far as it is known."""
+
+
+def additive(name: str, d: int, epsilon: float, delta: float, share: float = 1.0) -> Noise:
+    """Laplace noise for few columns, Gaussian noise for many: whichever is smaller."""
+    return Laplace(name, share) if pure_is_better(d, epsilon, delta) else Gaussian(name, share)
+
+
+def pure_is_better(d: int, epsilon: float, delta: float, parts: float = 1.0) -> bool:
+    """Whether d columns in l1 get less noise than in l2; a plan in ``parts`` favours l2."""
+    return delta == 0 or math.sqrt(2 * d) * parts < epsilon * gaussian_multiplier(epsilon, delta)
+
+
+def noise_std(curator: Curator, mechanism: Noise, sensitivity: float) -> float:
+    """Standard deviation of the noise that a release with this sensitivity gets."""
+    return curator.noise(mechanism, sensitivity) * (math.sqrt(2) if isinstance(mechanism, Laplace) else 1.0)
+
+
+def per_column(mechanism: Noise, d: int) -> float:
+    """Sensitivity of d columns together when each alone has 1."""
+    return float(d) if mechanism.norm == "l1" else math.sqrt(d)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Private center, scale and tail counts of every column, and how to plan for them.
+
+    Parameters
+    ----------
+    location, scale : TopK
+    counts, release : Laplace or Gaussian
+        ``release`` is what the pilot is for.
+    """
+
+    location: TopK
+    scale: TopK
+    counts: Noise
+    release: Noise
+
+    @classmethod
+    def plan(cls, n: int, d: int, epsilon: float, delta: float) -> Pilot:
+        """Shares by public arithmetic: the more rows, the smaller the pilot's part.
+
+        Pure releases add their epsilons, so shares of epsilon enter squared, and a selection
+        of bounded range is worth four times as much; shares of Gaussian plans are of rho.
+        """
+        pure = pure_is_better(d, epsilon, delta, parts=1.2)
+        multiplier = math.sqrt(2) * d / epsilon if pure else math.sqrt(d) * gaussian_multiplier(epsilon, delta)
+        t = min(max((math.log10(n / multiplier) - 2.55) / 1.3, 0.0), 1.0)
+        location, scale, counts = 0.12 - 0.09 * t, 0.12 - 0.06 * t, 0.22 - 0.10 * t
+        _check_rows(n, 2 * d / (location * epsilon) if pure else multiplier / math.sqrt(location / 2))
+        rest = 1 - location - scale - counts
+        if pure:
+            return cls(
+                TopK("location", location**2 / (8 * d), count=d),
+                TopK("scale", scale**2 / (8 * d), count=d),
+                Laplace("tail counts", counts**2 / 2),
+                Laplace("mean", rest**2 / 2),
+            )
+        return cls(
+            TopK("location", location / 2, count=d),
+            TopK("scale", scale / 2, count=d),
+            Gaussian("tail counts", counts / 2),
+            Gaussian("mean", 1 - (location + scale + counts) / 2),
+        )
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        return (self.location, self.scale, self.counts, self.release)
+
+    def run(
+        self, curator: Curator, data: PrivateData, *, symmetric: bool = False, groups: int = 1
+    ) -> tuple[Floats, Floats, list[Ends]]:
+        """Centers, scales, and the ends chosen for each column, in scales."""
+        center = column_medians(curator, self.location, data)
+        scale, counts = column_tails(curator, self.scale, self.counts, data, center)
+        count_noise = noise_std(curator, self.counts, {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[self.counts.norm])
+        mean_noise = noise_std(curator, self.release, per_column(self.release, data.d) * groups / data.n)
+        return center, scale, [choose_ends(c, data.n, count_noise, mean_noise, symmetric=symmetric) for c in counts]
+
+
+def _check_rows(n: int, noise: float) -> None:
+    """Refuse, or warn, when half of the rows are no match for the noise of a selection."""
+    wanted = f"{math.ceil(12 * noise)} rows, or a larger epsilon, would do"
+    if n < 2 * noise:
+        raise ValueError(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
+    if n < 12 * noise:
+        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
+
+
+@registered(
+    "auto",
+    estimators=("DPMean",),
+    paper="fattail",
+    algorithm="adaptive clipped mean",
+    changed="nothing to declare: location, scale and both clipping ends are private estimates from the same budget, "
+    "and the clipping bias predicted from the released tail counts is taken out",
+    test="tests/estimators/test_means.py::test_fuzz[auto]",
+)
+def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
+    """Clipped mean whose ends are chosen from private tail histograms, minus its predicted bias.
+
+    Notes
+    -----
+    1. Private median c_j of every column on the dyadic grid.
+    2. Private scale s_j: few rows are further than s_j from c_j.
+    3. Noisy counts of both tails in octaves of s_j.
+    4. Public: the ends a_j, b_j of the interval with the smallest expected error, and the
+       bias that clipping to it causes (``fattail.tails``).
+    5. Noisy mean of the rows clipped to the interval, minus the bias.
+
+    *Privacy.* Steps 1 to 3 and 5 are one plan; 4 sees releases only. The mean of column j
+    moves by at most ``(a_j + b_j) / n``. No assumption on the data.
+    """
+    pilot = Pilot.plan(data.n, data.d, curator.epsilon, curator.delta)
+    curator.plan(*pilot.mechanisms)
+    center, scale, ends = pilot.run(curator, data)
+    below, above, bias, bias_variance, sampling = np.array(ends).T
+    clipped = Clip(center=center + scale * (above - below) / 2, bound=scale * (above + below) / 2).mean(data)
+    value = curator.release(pilot.release, clipped.to(pilot.release.norm)) + scale * bias
+    noise = noise_std(curator, pilot.release, per_column(pilot.release, data.d) / data.n) * scale * (above + below)
+    spread = scale * np.sqrt(np.maximum(sampling - ((value - center) / scale) ** 2 / data.n, 0.0) + bias_variance)
+    return Estimate(value, noise, spread)
