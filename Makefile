@@ -37,5 +37,15 @@ bench-means bench-regression bench-sparse bench-em: bench-%: $(BIN)/.installed
 bench-speed: $(BIN)/.installed
 	$(BIN)/python benchmarks/speed_kernels.py
 
+$(VENV)-docs/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-docs/bin/python -m pip install --quiet -e ".[docs,frames]"
+	touch $@
+
+docs: $(VENV)-docs/.installed
+	$(VENV)-docs/bin/sphinx-build -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-docs docs/_build docs/generated docs/gallery demo-page build dist .pytest_cache .mypy_cache .ruff_cache
