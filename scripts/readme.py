@@ -1,6 +1,6 @@
 """Put the table of methods into the README, or check that it is there.
 
-    python scripts/readme.py [--write]
+python scripts/readme.py [--write]
 """
 
 import re
