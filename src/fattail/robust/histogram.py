@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fattail.data import Block, PrivateData
 from fattail.privacy.bounded import Bounded, Fold
+from fattail.robust.base import ONE
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Histogram:
                 inside = np.fmin(np.fmax(np.where(np.isnan(code), 0.0, code), 0.0), self.cells - 1.0)
             flat = inside.astype(np.int64).reshape(-1, self.groups) + self.cells * np.arange(self.groups)
             counts = np.bincount(flat.ravel(), minlength=self.groups * self.cells)
-            return counts.astype(np.int64).reshape(self.groups, self.cells)
+            return ONE * counts.astype(np.int64).reshape(self.groups, self.cells)
 
-        return Bounded(data._reduce(partial, fold), math.sqrt(2 * self.groups), "l2", fold)
+        # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
+        return Bounded(data._reduce(partial, fold), math.sqrt(2 * self.groups) * ONE, "l2", fold, unit=1.0 / ONE)

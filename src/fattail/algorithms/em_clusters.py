@@ -1,0 +1,296 @@
+"""Private EM for K Gaussian clusters with unknown weights and unknown spherical or diagonal variances.
+
+Beyond dpem2020, whose conclusion names it as open. The hard part is the start:
+
+1. *Directions.* Spherical clusters differ along the top eigenvectors of private second moments. For
+   diagonal ones, eigenvectors and axes are candidates, and a histogram along each tells.
+2. *Map.* One histogram of the rows on a grid over those few directions, with cells about as wide as
+   a cluster. It is public, so K clusters can be fitted to it from as many starts as one likes.
+3. *Lift.* One release turns clusters on the map into means and variances of all columns.
+
+Then EM: each step releases, per cluster, the responsibility and the first two moments
+of rows around its mean, in units of its spread. Responsibilities add up to one, so a row stays in the
+unit ball however many clusters there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail._registry import registered
+from fattail.algorithms.em_units import Units, shrink
+from fattail.data import Block, PrivateData
+from fattail.privacy import Curator, Gaussian
+from fattail.robust import Ball, Gram
+from fattail.robust.histogram import Histogram
+
+Floats = NDArray[np.float64]
+
+_WEIGHTS = (0.1, 0.6, 0.3)  # of counts, means and variances in a row's squared length
+_EARLY, _LATE = 6, 4
+STEPS = _EARLY + _LATE
+_REACH = 3.0  # half-width of histograms in standard deviations
+_LINE_CELLS = 30
+_MAP_CELLS = 4096
+_MOST = 4  # directions of the map
+_EXCESS = 1.35  # an eigenvalue this much above the smallest one shows clusters
+_GAIN = 0.05  # log-likelihood per row by which clusters must beat one normal to earn a direction
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Weights (K,), means (K, d) and variances (K, d)."""
+
+    weights: Floats
+    means: Floats
+    variances: Floats
+
+    def log_joint(self, X: Floats) -> Floats:
+        """Log of weight times density, of shape (rows, K)."""
+        parts = [
+            -0.5 * np.sum((X - m) ** 2 / v + np.log(2.0 * math.pi * v), axis=1)
+            for m, v in zip(self.means, self.variances, strict=True)
+        ]
+        return np.stack(parts, axis=1) + np.log(self.weights)
+
+    def responsibilities(self, X: Floats) -> Floats:
+        joint = self.log_joint(X)
+        joint = np.where(np.isnan(joint), -np.inf, joint)
+        top = joint.max(axis=1, keepdims=True)
+        # A row too far for floating point belongs to every cluster alike.
+        shares = np.exp(np.where(np.isfinite(top), joint - top, 0.0))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def ordered(self) -> Clusters:
+        """Two clusters in the order that makes the largest difference of their means positive."""
+        difference = self.means[0] - self.means[1]
+        order = slice(None) if difference[np.argmax(np.abs(difference))] >= 0 else slice(None, None, -1)
+        return Clusters(self.weights[order], self.means[order], self.variances[order])
+
+
+@registered(
+    "auto",
+    estimators=("DPGaussianMixture",),
+    paper="fattail",
+    algorithm="K clusters",
+    changed="not from a paper: private map of the clusters, then EM with bounded moments per cluster",
+    test="tests/estimators/test_mixture.py::test_fuzz",
+)
+def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_type: str) -> Clusters:
+    """K clusters by the recipe of this module's text.
+
+    Parameters
+    ----------
+    curator : Curator
+    data : PrivateData
+    K : int
+    covariance_type : {"spherical", "diag"}
+        Spherical clusters are sought in the columns' common unit, diagonal ones in each column's own.
+    """
+    d, spherical = data.d, covariance_type == "spherical"
+    units = Units(d, 0.1, centred=True)
+    gram, lines, cells = Gaussian("second moments", 0.08), Gaussian("line histograms", 0.1), Gaussian("map", 0.08)
+    lift = Gaussian("means on the map", 0.06)
+    early, late = Gaussian("early EM steps", 0.2, count=_EARLY), Gaussian("late EM steps", 0.38, count=_LATE)
+    curator.plan(*units.mechanisms, gram, *(() if spherical else (lines,)), cells, lift, early, late)
+
+    center, scale = units.release(curator, data)
+    if spherical:
+        scale = np.full(d, float(np.median(scale)))
+
+    def standard(block: Block) -> Floats:
+        return np.asarray((block.X - center) / scale)
+
+    moments = curator.release(gram, Gram(radius=1.2 * math.sqrt(d), scale=scale, center=center).mean(data))
+    moments = (moments + moments.T) / 2.0
+    if spherical:
+        axes, widths = _principal(moments, K)
+    else:
+        sizes = np.sqrt(np.maximum(np.diag(moments), 0.05))  # finer than octaves
+        scale, moments = scale * sizes, moments / np.outer(sizes, sizes)
+        axes, widths = _telling(curator, lines, data, standard, moments, K)
+    spread = _spread_along(axes, moments)
+    on_map = _map(curator, cells, data, lambda b: standard(b) @ axes / spread, widths, K)
+
+    # Lift: responsibilities on the map, moments around the map's means, in the common unit.
+    clusters = Clusters(on_map.weights, (on_map.means * spread) @ axes.T, np.ones((K, d)))
+    clusters = _m_step(curator, lift, data, clusters, standard, lambda Z: on_map.responsibilities(Z @ axes / spread), spherical)
+    path = []
+    for t in range(_EARLY + _LATE):
+        release = early if t < _EARLY else late
+        clusters = _m_step(curator, release, data, clusters, standard, clusters.responsibilities, spherical)
+        path.append(clusters)
+    tail = path[-_LATE:]
+    return Clusters(
+        np.mean([c.weights for c in tail], axis=0),
+        center + scale * np.mean([c.means for c in tail], axis=0),
+        scale**2 * np.mean([c.variances for c in tail], axis=0),
+    )
+
+
+def _m_step(
+    curator: Curator,
+    release: Gaussian,
+    data: PrivateData,
+    old: Clusters,
+    standard: Callable[[Block], Floats],
+    responsibilities: Callable[[Floats], Floats],
+    spherical: bool,
+) -> Clusters:
+    """New weights, means and variances from one release around the old ones."""
+    (K, d), (a0, a1, a2) = old.means.shape, (math.sqrt(a) for a in _WEIGHTS)
+    first, second = 1.3 * math.sqrt(d) + 0.5, 2.0 * math.sqrt(2.0 * d)
+    spread = np.sqrt(old.variances)
+
+    def rows(block: Block) -> tuple[Floats, None]:
+        Z = standard(block)
+        R = responsibilities(Z)
+        parts = [a0 * R]
+        for k in range(K):
+            U = (Z - old.means[k]) / spread[k]
+            parts.append((a1 / first) * R[:, [k]] * shrink(U, first))
+            parts.append((a2 / second) * R[:, [k]] * shrink(U * U - 1.0, second))
+        return np.column_stack(parts), None
+
+    bounded = Ball(radius=1.0).mean(data, rows, width=K * (1 + 2 * d))
+    noise = curator.noise(release, bounded.sensitivity)
+    released = curator.release(release, bounded)
+    # A cluster that the noise could have made is held at a size that the noise could not.
+    count = np.maximum(released[:K] / a0, max(5.0 * noise / a0, 0.005))
+    moments = released[K:].reshape(K, 2, d) / count[:, None, None]
+    shift = moments[:, 0] * (first / a1)
+    factor = 1.0 + moments[:, 1] * (second / a2) - shift**2
+    if spherical:
+        factor = np.broadcast_to(factor.mean(axis=1, keepdims=True), (K, d))
+    variances = np.clip(old.variances * np.clip(factor, 0.2, 4.0), 1e-4, 16.0)
+    return Clusters(count / count.sum(), old.means + np.clip(shift, -2.0, 2.0) * spread, variances)
+
+
+def _principal(moments: Floats, K: int) -> tuple[Floats, Floats]:
+    """Directions along which spherical clusters differ (d, m), and the clusters' width there.
+
+    The smallest eigenvalue is the clusters' own variance, what exceeds it is due to their means.
+    """
+    values, vectors = np.linalg.eigh(moments)
+    values = np.maximum(values, 0.02 * values[-1])
+    most = min(max(K - 1, 1), len(values), _MOST)
+    chosen = max(int(np.sum(values[-most:] > _EXCESS * values[0])), 1)
+    top = slice(-1, -chosen - 1, -1)
+    return vectors[:, top], np.minimum(np.sqrt(values[0] / values[top]), 1.5 / K)
+
+
+def _telling(
+    curator: Curator, release: Gaussian, data: PrivateData, standard: Callable[[Block], Floats], moments: Floats, K: int
+) -> tuple[Floats, Floats]:
+    """The same for diagonal clusters in columns of unit variance, which hide those that differ in one of them.
+
+    Eigenvectors and axes are candidates; a histogram along each says whether K clusters explain it
+    better than one normal.
+    """
+    d = data.d
+    candidates = np.column_stack([np.linalg.eigh(moments)[1][:, ::-1][:, :K], np.eye(d)])
+    size = _spread_along(candidates, moments)
+
+    def codes(block: Block) -> Floats:
+        return np.asarray((standard(block) @ candidates / size / _REACH + 1.0) * (_LINE_CELLS / 2.0))
+
+    bounded = Histogram(_LINE_CELLS, candidates.shape[1]).counts(data, codes)
+    noise = curator.noise(release, bounded.sensitivity)
+    counts = curator.release(release, bounded)
+    gain, width = np.transpose([_line_gain(np.where(c > 2.0 * noise, c, 0.0), K) for c in counts])
+    chosen: list[Floats] = []
+    widths: list[float] = []
+    for _ in range(min(max(K - 1, 1), d, _MOST)):
+        rest = candidates.copy()
+        for q in chosen:
+            rest -= np.outer(q, q @ rest)
+        length = np.linalg.norm(rest, axis=0)
+        best = int(np.argmax(gain * length**2))
+        if chosen and gain[best] * length[best] ** 2 < _GAIN:
+            break
+        chosen.append(rest[:, best] / length[best])
+        widths.append(float(width[best]))
+    return np.stack(chosen, axis=1), np.array(widths)
+
+
+def _spread_along(axes: Floats, moments: Floats) -> Floats:
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ik,kj->j", axes, moments, axes), 0.05)))
+
+
+def _middles(cells: int) -> Floats:
+    return np.asarray(((np.arange(cells) + 0.5) / cells * 2.0 - 1.0) * _REACH)
+
+
+def _line_gain(counts: Floats, K: int) -> tuple[float, float]:
+    """By how much K clusters beat one normal on a line, and their width relative to the whole."""
+    points = _middles(_LINE_CELLS)[:, None]
+    if np.count_nonzero(counts) <= K:
+        return 0.0, 1.0
+    share = counts / counts.sum()
+    variance = float(share @ (points[:, 0] - share @ points[:, 0]) ** 2)
+    fitted, likelihood = weighted_em(points, share, K, restarts=5)
+    alone = -0.5 * (math.log(2.0 * math.pi * variance) + 1.0)
+    return likelihood - alone, math.sqrt(float(fitted.variances[0, 0]) / variance)
+
+
+def _map(
+    curator: Curator, release: Gaussian, data: PrivateData, place: Callable[[Block], Floats], widths: Floats, K: int
+) -> Clusters:
+    """Clusters fitted to a private histogram over a few directions, in units of the spread along each."""
+    wanted = 2.0 * _REACH / np.clip(widths, 0.1, 1.0)
+    budget = min(_MAP_CELLS, data.n / (10.0 * curator.noise(release, 1.0)))
+    factor = float(budget / np.prod(wanted)) ** (1.0 / len(wanted))
+    shape = np.maximum(3, (wanted * min(1.5, factor)).astype(int))
+
+    def codes(block: Block) -> Floats:
+        cell = np.clip(np.floor((place(block) / _REACH + 1.0) * shape / 2.0), 0.0, shape - 1.0)
+        code = np.zeros(len(cell))
+        for j, k in enumerate(shape):
+            code = code * k + cell[:, j]
+        return code[:, None]
+
+    bounded = Histogram(int(np.prod(shape))).counts(data, codes)
+    noise = curator.noise(release, bounded.sensitivity)
+    counts = curator.release(release, bounded)[0]
+    points = np.stack(np.meshgrid(*map(_middles, shape), indexing="ij"), axis=-1).reshape(-1, len(shape))
+    keep = counts > 3.0 * noise
+    if keep.sum() < 2 * K:  # noise drowns the map: the fullest cells are the best guess
+        keep = np.argsort(-counts)[: 2 * K]
+    return weighted_em(points[keep], np.maximum(counts[keep], 1.0), K, restarts=20)[0]
+
+
+def weighted_em(points: Floats, weights: Floats, K: int, restarts: int) -> tuple[Clusters, float]:
+    """Clusters of common diagonal variance fitted to weighted public points, and their log-likelihood.
+
+    Plain EM from k-means++ seeds, best of several; post-processing, so its randomness is public too.
+    """
+    rng = np.random.default_rng(0)
+    share = weights / weights.sum()
+    whole = np.maximum(share @ (points - share @ points) ** 2, 1e-9)
+    best: tuple[Clusters, float] | None = None
+    for _ in range(restarts):
+        clusters = Clusters(np.full(K, 1.0 / K), _seeds(points, share, K, whole, rng), np.tile(whole / K**2, (K, 1)))
+        for _ in range(40):
+            R = clusters.responsibilities(points) * share[:, None]
+            size = R.sum(axis=0) + 1e-12
+            means = (R.T @ points) / size[:, None]
+            within = np.sum([R[:, k] @ (points - means[k]) ** 2 for k in range(K)], axis=0)
+            clusters = Clusters(size / size.sum(), means, np.tile(np.maximum(within, 1e-3 * whole), (K, 1)))
+        likelihood = float(share @ np.logaddexp.reduce(clusters.log_joint(points), axis=1))
+        if best is None or likelihood > best[1]:
+            best = clusters, likelihood
+    assert best is not None
+    return best
+
+
+def _seeds(points: Floats, share: Floats, K: int, whole: Floats, rng: np.random.Generator) -> Floats:
+    chosen = [points[rng.choice(len(points), p=share)]]
+    for _ in range(K - 1):
+        distance = np.min([np.sum((points - c) ** 2 / whole, axis=1) for c in chosen], axis=0) * share + 1e-12
+        chosen.append(points[rng.choice(len(points), p=distance / distance.sum())])
+    return np.array(chosen)
