@@ -36,13 +36,13 @@ def hostile_array(shape, seed):
 def terms(kind, V, r, c, inv_s):
     """The definition: one integer per entry."""
     with np.errstate(all="ignore"):
-        a = (r[:, None] * np.asarray(V, dtype=np.float64) - c) * inv_s
+        a = (r[:, None] * np.asarray(V, dtype=np.float64) - c) * (inv_s * TABLE.kappa if kind == "smooth" else inv_s)
         if kind == "clip":
             h = np.where(np.isnan(a), 0.0, np.clip(a, -1.0, 1.0)) * UNIT
         elif kind == "truncate":
             h = np.where(np.abs(a) <= 1.0, a, 0.0) * UNIT
         else:
-            h = catoni.scaled(a, TABLE) * UNIT
+            h = catoni.scaled(a, TABLE)
     return np.rint(h).astype(np.int64)
 
 
@@ -128,7 +128,7 @@ def test_many_rows_do_not_round():
         kernel(V, r, np.zeros(1), np.ones(1), *extra, out)
         assert out == rows * (2**30 - 1)
     out = np.zeros(1, dtype=np.int64)
-    K.dense.smooth_block(V, r, np.zeros(1), np.ones(1), *TABLE[:-1], out)
+    K.dense.smooth_block(V, r, np.zeros(1), np.full(1, TABLE.kappa), *TABLE[1:-1], out)
     assert out == rows * terms("smooth", V[:1], r[:1], 0.0, 1.0).item()
 
 
@@ -145,6 +145,22 @@ def test_float32_is_its_upcast(kind):
     else:
         low, high = (sums(kind, W, r, None, inv_s, d) for W in (V, V.astype(np.float64)))
     assert np.array_equal(low, high)
+
+
+@pytest.mark.parametrize("kind", [*MAPS, "ball"])
+def test_layout_does_not_matter_and_is_not_compiled_for(kind):
+    d = 40
+    V, r, inv_s = hostile_array((101, d), seed=15), np.linspace(-1.0, 2.0, 101), np.full(d, 0.4)
+    kernel = {"smooth": K.dense.smooth_block, "ball": K.dense.ball_block}.get(kind, K.dense.bound_block)
+    want = sums(kind, V, r, np.zeros(d), inv_s, d)
+    compiled = len(kernel.signatures)
+    locked = V.copy()
+    locked.setflags(write=False)
+    strided = np.repeat(V, 2, axis=1)[:, ::2]
+    for block in (np.asfortranarray(V), locked, strided):
+        centre, inverse = np.broadcast_to(0.0, d), np.broadcast_to(0.4, d)
+        assert np.array_equal(sums(kind, block, np.repeat(r, 2)[::2], centre, inverse, d), want)
+    assert len(kernel.signatures) == compiled
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -42,28 +42,35 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Block = Any  # a C-ordered 2-D float array, or (data, indices, indptr)
 
-_NARROW = 32
+_NARROW = 32  # columns below which a row is too short for vector registers
+_WIDE = 128
+
+
+class _Alias:
+    """The same memory without the read-only flag; kernels never write to their inputs."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Give the compiler one kind of array: it would compile anew for strided and read-only ones."""
+    array = np.ascontiguousarray(array)
+    return array if array.flags.writeable else np.asarray(_Alias(array))
 
 
 def _parts(block: Block) -> tuple[NDArray[Any], ...] | None:
     """Return the arrays of a CSR block, None for a dense one."""
-    if isinstance(block, tuple):
-        return block
-    return (block.data, block.indices, block.indptr) if hasattr(block, "indptr") else None
+    if isinstance(block, np.ndarray):
+        return None
+    parts = block if isinstance(block, tuple) else (block.data, block.indices, block.indptr)
+    return tuple(_plain(part) for part in parts)
 
 
 def _vector(value: Floats | None, size: int, default: float) -> Floats:
-    return np.full(size, default) if value is None else np.asarray(value, dtype=np.float64)
-
-
-def _widen(V: NDArray[Any], r: Floats | None, c: Floats, inv_s: Floats) -> tuple[NDArray[Any], Floats, Floats, Floats]:
-    """Lay several narrow rows side by side, so that the inner loop is long enough to vectorise."""
-    d = V.shape[1]
-    fold = _NARROW // d
-    if r is not None:
-        V = V * r[:, None]
-    wide = V.reshape(-1, fold * d)
-    return wide, np.ones(len(wide)), np.tile(c, fold), np.tile(inv_s, fold)
+    return np.full(size, default) if value is None else _plain(np.asarray(value, dtype=np.float64))
 
 
 def _sum_columns(
@@ -77,19 +84,22 @@ def _sum_columns(
     out: Ints,
 ) -> None:
     d = len(out)
-    c = _vector(c, d, 0.0)
+    c, inv_s = _vector(c, d, 0.0), _vector(inv_s, d, 1.0)
     parts = _parts(block)
     if parts is not None:
         sparse_kernel(*parts, _vector(r, len(parts[2]) - 1, 1.0), c, inv_s, *extra, out)
         return
+    block = _plain(block)
     rows = len(block)
-    fold = _NARROW // d
-    whole = rows - rows % fold if fold > 1 else 0
-    if whole:
+    whole = 0
+    if d < _NARROW <= rows:  # lay several rows side by side, so that the inner loop is long
+        fold = _WIDE // d
+        whole = rows - rows % fold
         with np.errstate(all="ignore"):
-            wide = _widen(block[:whole], None if r is None else r[:whole], c, inv_s)
+            wide = block[:whole] if r is None else block[:whole] * r[:whole, None]
+        wide = wide.reshape(-1, fold * d)
         sums = np.zeros(fold * d, dtype=np.int64)
-        dense_kernel(*wide, *extra, sums)
+        dense_kernel(wide, np.ones(len(wide)), np.tile(c, fold), np.tile(inv_s, fold), *extra, sums)
         out += sums.reshape(fold, d).sum(axis=0)
     if whole < rows:
         rest = _vector(None if r is None else r[whole:], rows - whole, 1.0)
@@ -111,7 +121,10 @@ def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats,
 
     ``table`` is `fattail.robust.catoni.table`'s, for the map ``g`` of one ``beta``.
     """
-    _sum_columns(dense.smooth_block, sparse.smooth_rows, block, r, c, inv_s, table[:-1], out)
+    kappa, *extra, _ = table
+    with np.errstate(all="ignore"):
+        inv_s = inv_s * kappa
+    _sum_columns(dense.smooth_block, sparse.smooth_rows, block, r, c, inv_s, extra, out)
 
 
 def ball_sums(
@@ -134,18 +147,18 @@ def ball_sums(
     if parts is None:
         rows = _vector(r, len(block), 1.0)
         centre = _vector(c, len(out), 0.0)
-        dense.ball_block(block, rows, centre, inv_s, limit / radius, limit, out)
+        dense.ball_block(_plain(block), rows, centre, _vector(inv_s, len(out), 1.0), limit / radius, limit, out)
     else:
         _refuse_centre(c)
         rows = _vector(r, len(parts[2]) - 1, 1.0)
-        sparse.ball_rows(*parts, rows, inv_s, limit / radius, limit, out)
+        sparse.ball_rows(*parts, rows, _vector(inv_s, len(out), 1.0), limit / radius, limit, out)
 
 
 def row_norms(block: Block, c: Floats | None, inv_s: Floats, out: Floats) -> None:
     """Write to ``out`` the l2 norms of the rows ``(V - c) inv_s``; non-finite coordinates count 0."""
-    parts = _parts(block)
+    parts, inv_s = _parts(block), _vector(inv_s, len(inv_s), 1.0)
     if parts is None:
-        dense.norm_block(block, np.ones(len(out)), _vector(c, len(inv_s), 0.0), inv_s, out)
+        dense.norm_block(_plain(block), np.ones(len(out)), _vector(c, len(inv_s), 0.0), inv_s, out)
     else:
         _refuse_centre(c)
         sparse.norm_rows(*parts, inv_s, out)
@@ -164,12 +177,12 @@ def log_edges(lo_exponent: int, n_bins: int, steps_per_octave: int) -> Floats:
 
 
 def _grid(lo_exponent: int, n_bins: int, steps_per_octave: int) -> tuple[int, int, int, Floats]:
-    if lo_exponent < -1022 or n_bins < 2 or steps_per_octave not in (1, 2, 4):
+    if lo_exponent < -1022 or n_bins < 2 or steps_per_octave not in (1, 2, 4, 8, 16):
         raise ValueError(
-            "need lo_exponent >= -1022, n_bins >= 2 and steps_per_octave in {1, 2, 4}, got "
+            "need lo_exponent >= -1022, n_bins >= 2 and steps_per_octave in {1, 2, 4, 8, 16}, got "
             f"{lo_exponent!r}, {n_bins!r}, {steps_per_octave!r}"
         )
-    fractions = np.exp2(np.arange(1, 4) / steps_per_octave)
+    fractions = np.exp2(np.arange(1, 16) / steps_per_octave)
     return lo_exponent, n_bins, steps_per_octave, fractions
 
 
@@ -178,7 +191,7 @@ def log_histogram(v: NDArray[Any], lo_exponent: int, n_bins: int, steps_per_octa
 
     Bin 0 takes what lies below the grid, 0 and NaN; the last bin what lies above, and infinity.
     """
-    histogram.histogram_block(v, *_grid(lo_exponent, n_bins, steps_per_octave), out)
+    histogram.histogram_block(_plain(v), *_grid(lo_exponent, n_bins, steps_per_octave), out)
 
 
 def column_log_histogram(
@@ -194,7 +207,7 @@ def column_log_histogram(
     Bins as in `log_histogram`; NaN counts as 0, so in ``out[j, 0, 0]``.
     """
     grid = _grid(lo_exponent, n_bins, steps_per_octave)
-    histogram.column_histogram_block(V, _vector(c, V.shape[1], 0.0), *grid, out)
+    histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
 
 
 def exact_gram(Z: NDArray[Any]) -> Ints:
@@ -209,7 +222,7 @@ def exact_gram(Z: NDArray[Any]) -> Ints:
     if rows > 1 << 20:
         raise ValueError(f"a block may have at most 2**20 rows, got {rows}")
     norms = np.empty(rows)
-    row_norms(np.ascontiguousarray(Z), None, np.ones(d), norms)
+    row_norms(Z, None, np.ones(d), norms)
     limit = 2.0**15 * (1.0 - (d + 32) * 2.0**-52) - np.sqrt(d) / 2.0
     with np.errstate(all="ignore"):
         Z = np.where(np.isfinite(Z), Z, 0.0) * np.minimum(2.0**15, limit / norms)[:, None]

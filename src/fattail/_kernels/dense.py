@@ -18,7 +18,7 @@ from numba import njit
 
 JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
 UNIT = 2.0**30
-CAP = 2.0**20  # arguments of the smoothed map saturate here
+CAP = 2.0**30  # scaled arguments of the smoothed map saturate here
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
 TILE = 1024  # columns swept before the next row, so that their sums stay in the first cache
@@ -49,9 +49,9 @@ def clamp(v, edge):
 
 
 @njit(**JIT)
-def near(b, linear, cubic):
-    """Evaluate the core polynomial of the smoothed map, rounded; all in units of 2**-30."""
-    return np.rint(clamp(b * (linear - cubic * (b * b)), UNIT))
+def near(b, slope):
+    """Evaluate the smoothed map within its core, rounded, in units of 2**-30."""
+    return np.rint(b * (slope - b * b))
 
 
 @njit(**JIT)
@@ -68,7 +68,7 @@ def far(a, shift, base, cells):
     x = min(abs(a), CAP)
     key = np.float64(x).view(np.int64) >> shift
     h = horner(cells, key - base, x - np.int64(key << shift).view(np.float64))
-    return bound(h if a > 0.0 else -h, 1.0)
+    return np.rint(clamp(h if a > 0.0 else -h, UNIT))
 
 
 @njit(**JIT)
@@ -87,19 +87,20 @@ def bound_block(V, r, c, inv_s, edge, out):
         for i in range(n):
             for j in range(np.uint64(low), np.uint64(min(low + TILE, d))):
                 acc[j] += bound((r[i] * V[i, j] - c[j]) * inv_s[j], edge)
-            if i % FLUSH == 0:
+            if i % FLUSH == FLUSH - 1:
                 _flush(acc, out)
     _flush(acc, out)
 
 
 @njit(**JIT)
-def smooth_block(V, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
+def smooth_block(V, r, c, inv_s, core, slope, shift, base, cells, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``.
 
     A first sweep clamps the arguments to the core, adds the core polynomial in vector registers,
     and counts the arguments that the clamp moved: few, by design.  For those the difference to
     the table is added, stretch by stretch if they are few, all together if many.  Integers, so
-    the difference is exact; the count decides speed, never a result.
+    the difference is exact; the count decides speed, never a result.  A term is bounded because
+    a clamped argument is, and the polynomial is public and below 2**30 there.
     """
     n, d = V.shape
     acc = np.zeros(d)
@@ -108,8 +109,7 @@ def smooth_block(V, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
     size_bits = size.view(np.uint64)
     corner_bits = corner.view(np.uint64)
     bits = np.uint64(shift)
-    linear, cubic = linear * UNIT, cubic * UNIT
-    rim = near(core, linear, cubic)  # what the first sweep adds for an argument beyond, or NaN
+    rim = near(core, slope)  # what the first sweep adds for an argument beyond, or NaN
     for low in range(0, d, TILE):
         start, stop = np.uint64(low), np.uint64(min(low + TILE, d))
         for i in range(n):
@@ -117,7 +117,7 @@ def smooth_block(V, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
             for j in range(start, stop):
                 a = (r[i] * V[i, j] - c[j]) * inv_s[j]
                 b = clamp(a, core)
-                acc[j] += near(b, linear, cubic)
+                acc[j] += near(b, slope)
                 beyond += 0 if a == b else 1
             if 8 * beyond > stop - start:
                 for j in range(start, stop):
@@ -131,7 +131,7 @@ def smooth_block(V, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
                     size[k] = horner(cells, key, size[k] - corner[k])
                 for j in range(start, stop):
                     a = (r[i] * V[i, j] - c[j]) * inv_s[j]
-                    h = np.rint(clamp(size[j - start], 1.0) * UNIT) - rim
+                    h = np.rint(clamp(size[j - start], UNIT)) - rim
                     h = h if a > 0.0 else -h
                     h = h if a == a else -rim
                     acc[j] += 0.0 if abs(a) <= core else h
@@ -146,7 +146,7 @@ def smooth_block(V, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
                             a = (r[i] * V[i, j] - c[j]) * inv_s[j]
                             if not abs(a) <= core:
                                 acc[j] += far(a, shift, base, cells) + (rim if a < 0.0 else -rim)
-            if i % FLUSH == 0:
+            if i % FLUSH == FLUSH - 1:
                 _flush(acc, out)
     _flush(acc, out)
 
@@ -246,6 +246,6 @@ def ball_block(V, r, c, inv_s, inside, limit, out):
             for j in range(d):
                 u = finite((r[i] * V[i, j] - c[j]) * inv_s[j])
                 acc[j] += np.rint(clamp(u * factor, UNIT))
-            if i % FLUSH == 0:
+            if i % FLUSH == FLUSH - 1:
                 _flush(acc, out)
     _flush(acc, out)

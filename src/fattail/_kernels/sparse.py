@@ -36,13 +36,13 @@ def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
 
 
 @njit(**JIT)
-def smooth(a, core, linear, cubic, shift, base, cells):
+def smooth(a, core, slope, shift, base, cells):
     """Evaluate the smoothed map at one argument, rounded, in units of 2**-30."""
-    return near(a, linear * UNIT, cubic * UNIT) if abs(a) <= core else far(a, shift, base, cells)
+    return near(a, slope) if abs(a) <= core else far(a, shift, base, cells)
 
 
 @njit(**JIT)
-def smooth_rows(data, indices, indptr, r, c, inv_s, core, linear, cubic, shift, base, cells, out):
+def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, shift, base, cells, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``."""
     d = out.size
     zeros = np.zeros(d, dtype=np.int64)
@@ -56,11 +56,11 @@ def smooth_rows(data, indices, indptr, r, c, inv_s, core, linear, cubic, shift, 
             if last < j < d:
                 last = j
                 a = (r[i] * data[k] - c[j]) * inv_s[j]
-                out[j] += np.int64(smooth(a, core, linear, cubic, shift, base, cells))
+                out[j] += np.int64(smooth(a, core, slope, shift, base, cells))
                 zeros[j] -= finite_row
     for j in range(d):
         a = (0.0 - c[j]) * inv_s[j]
-        out[j] += (rows + zeros[j]) * np.int64(smooth(a, core, linear, cubic, shift, base, cells))
+        out[j] += (rows + zeros[j]) * np.int64(smooth(a, core, slope, shift, base, cells))
 
 
 @njit(**JIT)

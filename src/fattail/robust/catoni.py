@@ -32,8 +32,11 @@ __all__ = ["Table", "reference", "scaled", "smooth", "sup", "table"]
 
 Floats = NDArray[np.float64]
 
-CAP = 2.0**20
-"""Arguments saturate here: the supremum is less than 1e-12 away."""
+UNIT = 2.0**30
+"""Units of the supremum in which the fast map is evaluated and quantised."""
+
+CAP = 2.0**30
+"""Scaled arguments saturate here: the supremum is less than 1e-12 away."""
 
 _BETA_RANGE = (0.1, 400.0)
 _DEGREE = 4
@@ -103,19 +106,24 @@ def reference(a: ArrayLike, beta: float) -> Floats:
 
 
 class Table(NamedTuple):
-    """All that an evaluator needs, in units of ``sup(beta)``."""
+    """All that an evaluator needs; it works on ``x = kappa a`` and gives units of ``sup / 2**30``.
 
+    With ``kappa**3`` the coefficient of the cube, the core polynomial is ``x (slope - x**2)``: one
+    multiplication less in the innermost loop.
+    """
+
+    kappa: float
+    """Scale of the argument."""
     core: float
-    """Largest ``|a|`` for which the core polynomial is used."""
-    linear: float
-    cubic: float
-    """Core polynomial ``a (linear - cubic a**2)``."""
+    """Largest ``|x|`` for which the core polynomial is used."""
+    slope: float
+    """Slope at 0."""
     shift: int
-    """Right shift that turns the bits of ``|a|`` into a cell number."""
+    """Right shift that turns the bits of ``|x|`` into a cell number."""
     base: int
     """Cell number of the first row of ``cells``."""
     cells: Floats
-    """Polynomial coefficients by cell, constant first, in ``|a|`` minus the cell's lower end."""
+    """Polynomial coefficients by cell, constant first, in ``|x|`` minus the cell's lower end."""
     sup: float
 
 
@@ -126,16 +134,17 @@ def _core(beta: float) -> float:
     return float(grid[max(int(np.argmax(error > _TARGET)) - 1, 0)])
 
 
-def _cells(beta: float, first: int, last: int, shift: int) -> tuple[Floats, float]:
+def _cells(beta: float, kappa: float, first: int, last: int, shift: int) -> tuple[Floats, float]:
     """Fit one polynomial per cell at Chebyshev points; return them with the largest error seen."""
     edges = (np.arange(first, last + 2) << shift).view(np.float64)
     low, width = edges[:-1, None], np.diff(edges)[:, None]
     nodes = 0.5 - 0.5 * np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))
     fit = np.linalg.inv(np.vander(nodes, increasing=True)).T
-    unit = reference(low + width * nodes, beta) @ fit
+    unit = reference((low + width * nodes) / kappa, beta) @ fit
     probes = np.array([0.0, 0.07, 0.35, 0.65, 0.93])
-    error = unit @ np.vander(probes, _DEGREE + 1, increasing=True).T - reference(low + width * probes, beta)
-    return unit / width ** np.arange(_DEGREE + 1), float(np.abs(error).max())
+    value = unit @ np.vander(probes, _DEGREE + 1, increasing=True).T
+    error = np.abs(value - reference((low + width * probes) / kappa, beta)).max()
+    return unit / width ** np.arange(_DEGREE + 1), float(error)
 
 
 def _bits(a: float) -> int:
@@ -145,36 +154,40 @@ def _bits(a: float) -> int:
 @lru_cache(maxsize=64)
 def table(beta: float) -> Table:
     """Build the evaluator of one ``beta``, in milliseconds; public arithmetic only."""
-    scale, core = 1.0 / sup(beta), _core(beta)
+    scale = UNIT / sup(beta)
+    kappa = (scale * (1.0 / 6.0 + 0.5 / beta)) ** (1.0 / 3.0)
+    core, slope = kappa * _core(beta), scale / kappa
     for mantissa_bits in range(6, 12):
         shift = 52 - mantissa_bits
         first, last = _bits(core) >> shift, _bits(CAP) >> shift
-        cells, error = _cells(beta, first, last, shift)
+        cells, error = _cells(beta, kappa, first, last, shift)
         if error <= _TARGET:
             break
+    # The kernels bound the argument of the core polynomial, not its value.
+    if not (3.0 * core**2 < slope and core * (slope - core**2) < UNIT):
+        raise AssertionError("the core polynomial must increase to less than the supremum")
     cells = np.ascontiguousarray(cells * scale)
     cells.setflags(write=False)  # shared by every caller of the cache
-    cubic = scale * (1.0 / 6.0 + 0.5 / beta)
-    return Table(core, scale, cubic, shift, first, cells, sup(beta))
+    return Table(kappa, core, slope, shift, first, cells, sup(beta))
 
 
-def scaled(a: ArrayLike, t: Table) -> Floats:
-    """Evaluate the map in units of its supremum: the kernels' operations, in numpy.
+def scaled(x: ArrayLike, t: Table) -> Floats:
+    """Evaluate the map at ``x = kappa a`` in units of ``sup / 2**30``: the kernels' operations.
 
-    The result lies in ``[-1, 1]`` whatever the bits of ``a`` and of the table.
+    The result lies in ``[-2**30, 2**30]`` whatever the bits of ``x`` and of the table.
     """
-    a = np.asarray(a, dtype=np.float64)
+    x = np.asarray(x, dtype=np.float64)
     with np.errstate(all="ignore"):
-        core = a * (t.linear - t.cubic * (a * a))
-        x = np.fmin(np.fmax(np.abs(a), t.core), CAP)
-        bits = x.view(np.int64) >> t.shift
-        cell = t.cells[bits - t.base]
-        step = x - (bits << t.shift).view(np.float64)
+        size = np.fmin(np.fmax(np.abs(x), t.core), CAP)
+        key = size.view(np.int64) >> t.shift
+        cell = t.cells[key - t.base]
+        step = size - (key << t.shift).view(np.float64)
         far = cell[..., _DEGREE]
         for power in range(_DEGREE - 1, -1, -1):
             far = far * step + cell[..., power]
-        h = np.where(np.abs(a) <= t.core, core, np.where(np.isnan(a), 0.0, np.copysign(far, a)))
-    return np.where(h >= -1.0, np.where(h <= 1.0, h, 1.0), np.where(h < -1.0, -1.0, 0.0))
+        h = np.where(np.isnan(x), 0.0, np.copysign(far, x))
+        h = np.where(np.abs(x) <= t.core, x * (t.slope - x * x), h)
+    return np.where(h >= -UNIT, np.where(h <= UNIT, h, UNIT), np.where(h < -UNIT, -UNIT, 0.0))
 
 
 def smooth(a: ArrayLike, beta: float) -> Floats:
@@ -207,4 +220,6 @@ def smooth(a: ArrayLike, beta: float) -> Floats:
     True
     """
     t = table(float(beta))
-    return scaled(a, t) * t.sup
+    with np.errstate(all="ignore"):
+        x = np.asarray(a, dtype=np.float64) * t.kappa
+    return scaled(x, t) / UNIT * t.sup
