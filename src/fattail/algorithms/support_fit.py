@@ -1,0 +1,302 @@
+"""Fits on a chosen support: what the sparse ``auto`` methods share.
+
+A gradient of a linear model is ``residual * row``. Here it is taken over few columns, in units
+of their scale, clipped as a whole, and released together with the share of rows that were
+not clipped, which is the curvature.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import logit
+
+from fattail.data import Block, PrivateData
+from fattail.geometry import shrink
+from fattail.losses import Loss
+from fattail.privacy import Curator, Gaussian, Mechanism, TopK
+from fattail.robust import Ball, Clip, Gram
+from fattail.scale import magnitude_quantile
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Shares of the budget for a scale and for second moments.
+SCALE, MOMENTS = 0.012, 0.04
+# An octave's upper edge overestimates a quantile by half an octave on average.
+HALF_OCTAVE = 2**-0.5
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """Releases of one fit on a chosen support."""
+
+    gradients: tuple[Gaussian, ...]
+    clip: TopK
+    radius: TopK
+    moments: Gaussian
+
+    @classmethod
+    def make(cls, name: str, share: float, steps: tuple[float, ...], rescale: int) -> FitPlan:
+        return cls(
+            tuple(Gaussian(f"{name}: gradient {t + 1}", share * a) for t, a in enumerate(steps)),
+            TopK(f"{name}: clipping scale", rescale * SCALE, count=rescale),
+            TopK(f"{name}: row norm", SCALE),
+            Gaussian(f"{name}: second moments", MOMENTS if rescale > 1 else MOMENTS / 2),
+        )
+
+    def __iter__(self) -> Iterator[Mechanism]:
+        return iter((*self.gradients, self.clip, self.radius, self.moments))
+
+
+@dataclass
+class Fit:
+    """A linear predictor on some columns, in units of their scale. All of it is released."""
+
+    loss: Loss
+    scale: Floats
+    unit: float
+    fit_intercept: bool
+    support: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    theta: Floats = field(default_factory=lambda: np.zeros(0))
+    intercept: float = 0.0
+
+    def columns(self, block: Block) -> Any:
+        Z = block.X[:, self.support]
+        if sparse.issparse(Z):
+            return Z @ sparse.diags(1 / self.scale[self.support])
+        return Z / self.scale[self.support]
+
+    def predictor(self, block: Block) -> Floats:
+        if not self.support.size:
+            return np.full(len(block), self.intercept)
+        return np.asarray(self.columns(block) @ self.theta + self.intercept)
+
+    def residual(self, block: Block) -> Floats:
+        return -self.loss.derivative(self.predictor(block), block.y)
+
+    @property
+    def has_tails(self) -> bool:
+        """Residuals without a bound are clipped with their rows.
+
+        Bounded ones (labels) are not symmetric, and clipping them would bias the fit: there
+        only rows are shortened, which leaves the gradient's zero where it is.
+        """
+        return math.isinf(self.loss.slope)
+
+    def sizes(self, r: Floats, norms: Floats) -> Floats:
+        """What is compared with the clip."""
+        return np.abs(r) * norms if self.has_tails else norms
+
+    def block_sizes(self, block: Block) -> Floats:
+        return self.sizes(self.residual(block), self.norms(self.columns(block)))
+
+    def curvature(self, z: Floats, y: Any, r: Floats, norms: Floats, clip: float) -> Floats:
+        """Second derivative of the clipped loss, as a share of the largest unclipped one."""
+        sizes = self.sizes(r, norms)
+        kept = (sizes <= clip) if self.has_tails else np.minimum(1.0, clip / np.maximum(sizes, 1e-300))
+        return np.asarray(kept * self.loss.second(z, y) / self.loss.curvature)
+
+    def variance(self, curvature: float) -> float:
+        """Mean square of a gradient in units of the clip: half of them clipped, or that of a label."""
+        return 0.65 if self.has_tails else curvature
+
+    def norms(self, Z: Any) -> Floats:
+        squares = Z.multiply(Z).sum(axis=1) if sparse.issparse(Z) else np.einsum("ij,ij->i", Z, Z)
+        return np.sqrt(np.asarray(squares, dtype=np.float64).ravel() + (self.unit**2 if self.fit_intercept else 0.0))
+
+    def add(self, columns: Indices) -> None:
+        """Widen the support; CSR columns must stay in order."""
+        grown = np.concatenate([self.support, columns])
+        order = np.argsort(grown)
+        self.support, self.theta = grown[order], np.concatenate([self.theta, np.zeros(columns.size)])[order]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a gradient was released, the Newton direction it gave, and its noise before the inverse moments."""
+
+    weight: float
+    theta: Floats
+    direction: Floats
+    noise: float
+
+
+def typical(curator: Curator, mechanism: TopK, data: PrivateData, values: Any, q: float) -> float:
+    """Private quantile of magnitudes, the middle of its octave, within what later arithmetic can square."""
+    return float(np.clip(HALF_OCTAVE * magnitude_quantile(curator, mechanism, data, values, q), 1e-60, 1e60))
+
+
+def centre_plan(loss: Loss) -> tuple[Mechanism, ...]:
+    """Releases that `centre` needs; fewer where the response is a label."""
+    if math.isfinite(loss.slope):
+        return (Gaussian("centre of the response", 2 * SCALE),)
+    return (TopK("size of the response", 2 * SCALE, count=2), Gaussian("centre of the response", 2 * SCALE, count=2))
+
+
+def row_norm(block: Block, scale: Floats) -> Floats:
+    """Length of each row in units of the columns' scale."""
+    X = block.X @ sparse.diags(1 / scale) if sparse.issparse(block.X) else block.X / scale
+    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    return np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
+
+
+def typical_entry(block: Block, scale: Floats) -> Floats:
+    """Mean magnitude of each row's non-zero entries, in units of the columns' scale."""
+    if sparse.issparse(block.X):
+        X = abs(block.X) @ sparse.diags(1 / scale)
+        return np.asarray(X.sum(axis=1)).ravel() / np.maximum(np.diff(X.indptr), 1)
+    X = np.abs(block.X)
+    return np.asarray((X @ (1 / scale)) / np.maximum(np.count_nonzero(X, axis=1), 1))
+
+
+def centre(curator: Curator, data: PrivateData, mechanisms: tuple[Any, ...]) -> float:
+    """Intercept of the empty model: a clipped mean of the response, re-centred once; or the log-odds."""
+
+    def response(block: Block) -> tuple[Any, None]:
+        assert block.y is not None
+        return np.asarray(block.y, dtype=np.float64)[:, None], None
+
+    if len(mechanisms) == 1:
+        mean = Clip(center=0.5, bound=0.5).mean(data, response, width=1)
+        return float(logit(np.clip(curator.release(mechanisms[0], mean.to("l2"))[0], 0.01, 0.99)))
+    size, gaussian = mechanisms
+    at = 0.0
+    for _ in range(2):
+        bound = 3 * typical(curator, size, data, lambda b, at=at: b.y - at, 0.75)
+        mean = Clip(center=at, bound=bound).mean(data, response, width=1)
+        at = float(curator.release(gaussian, mean.to("l2"))[0])
+    return at
+
+
+def refine(curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan) -> None:
+    """Newton steps from the current fit on its support; the result replaces it.
+
+    Each gradient gives an estimate of the minimiser, ``theta + inverse curvature * gradient``.
+    They are averaged by budget, so that nothing spent is lost, and shrunk before the next
+    gradient is asked for.
+    """
+    inverse = _inverse_moments(curator, data, fit, plan)
+    start = np.append(fit.theta, fit.intercept / fit.unit) if fit.fit_intercept else fit.theta.copy()
+    theta, step, clip = start, 1.0, math.inf
+    points: list[Point] = []
+    rows_noise = np.sqrt(np.sum(inverse**2, axis=1))
+    for t, gradient in enumerate(plan.gradients):
+        if t < plan.clip.count:
+            clip = min(clip, HALF_OCTAVE * typical(curator, plan.clip, data, fit.block_sizes, 0.6))
+        released, noise = clipped_gradient(curator, gradient, data, fit, clip)
+        curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, 0.1, 1.0))
+        weight = gradient.share * (0.25 if t == 0 else 1.0)  # the first is farthest from the minimiser
+        points.append(Point(weight, theta, inverse @ released[:-1] / curvature, noise / curvature))
+        if t:
+            step = _secant(points[-2], points[-1], inverse, step)
+        total = sum(p.weight for p in points)
+        theta = np.sum([p.weight / total * (p.theta + step * p.direction) for p in points], axis=0)
+        added = sum((p.weight / total * p.noise) ** 2 for p in points)
+        sampled = fit.variance(curvature) * (clip / curvature) ** 2 / (data.n * theta.size)
+        spread = step * rows_noise * math.sqrt(added + sampled)
+        k = fit.support.size
+        theta[:k] = shrink(theta[:k], spread[:k])
+        fit.theta = theta[:k]
+        if fit.fit_intercept:
+            fit.intercept = float(theta[k]) * fit.unit
+
+
+def _secant(last: Point, now: Point, inverse: Floats, step: float) -> float:
+    """Step length from two released gradients: shorter where correlated columns make steps overshoot.
+
+    Between two points the gradient changes by curvature times distance. Noise in the first
+    gradient also moved the second point; its known contribution is taken out, and the step
+    is kept where noise in the second gradient leaves the ratio undecided.
+    """
+    moved = now.theta - last.theta
+    distance = float(moved @ np.linalg.solve(inverse, moved))
+    change = float(moved @ np.linalg.solve(inverse, last.direction - now.direction))
+    change -= step * last.noise**2 * float(np.trace(inverse))
+    if not now.noise * float(np.linalg.norm(moved)) < 0.3 * distance:
+        return step
+    return float(np.clip(distance / max(change, 1e-300), 1 / 16, 1.5))
+
+
+def clipped_gradient(
+    curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, clip: float, weight: float = 0.3
+) -> tuple[Floats, float]:
+    """Released mean of clipped gradients and, as last entry, of the curvature minus one half; noise of the former."""
+
+    def rows(block: Block) -> tuple[Any, None]:
+        Z = fit.columns(block)
+        z = np.asarray(Z @ fit.theta + fit.intercept)
+        r, norms = -fit.loss.derivative(z, block.y), fit.norms(Z)
+        factor = r * np.minimum(1.0, clip / np.maximum(fit.sizes(r, norms), 1e-300))
+        curvature = fit.curvature(z, block.y, r, norms, clip) - 0.5
+        extra = [factor * fit.unit] * fit.fit_intercept + [weight * clip * curvature]
+        if sparse.issparse(Z):
+            return sparse.hstack([sparse.diags(factor) @ Z, sparse.csr_matrix(np.stack(extra, axis=1))], format="csr"), None
+        return np.column_stack([factor[:, None] * Z, *extra]), None
+
+    width = fit.support.size + int(fit.fit_intercept) + 1
+    mean = Ball(radius=clip * math.sqrt(1 + weight**2 / 4)).mean(data, rows, width=width)
+    noise = curator.noise(mechanism, mean.sensitivity)
+    released = curator.release(mechanism, mean)
+    released[-1] /= weight * clip
+    return released, noise
+
+
+def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan) -> Floats:
+    """Inverse of the second moments of the chosen columns, from a release that they can afford.
+
+    The whole matrix where its noise is small against its trace (public arithmetic), else its
+    diagonal. Off-diagonal terms and differences between columns are shrunk to 0 by the share
+    of them that noise explains (James and Stein 1961).
+    """
+    k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
+    radius = typical(curator, plan.radius, data, lambda b: fit.norms(fit.columns(b)), 0.75) / HALF_OCTAVE
+    off, kept = np.zeros((width, width)), 0.0
+    if width <= 64 and 2 * math.sqrt(2) * width**1.5 * curator.noise(plan.moments) < data.n:
+
+        def rows(block: Block) -> tuple[Any, None]:
+            Z = fit.columns(block)
+            Z = Z.toarray() if sparse.issparse(Z) else Z
+            return np.column_stack([Z, np.full(len(block), fit.unit)]) if fit.fit_intercept else Z, None
+
+        mean = Gram(radius=radius).mean(data, rows, width=width)
+        noise = curator.noise(plan.moments, mean.sensitivity)
+        matrix = curator.release(plan.moments, mean)
+        matrix = (matrix + matrix.T) / 2
+        diagonal, off = np.diag(matrix)[:k], matrix - np.diag(np.diag(matrix))
+        kept = _signal_share(off, width * (width - 1) * noise**2 / 2)
+    else:
+        diagonal, noise = squares(curator, plan.moments, data, fit, radius)
+    middle = max(float(diagonal.mean()), 0.1 * radius**2 / width)
+    diagonal = middle + _signal_share(diagonal - middle, k * noise**2) * (diagonal - middle)
+    matrix = np.diag(np.append(np.maximum(diagonal, 0.25 * middle), [fit.unit**2] * fit.fit_intercept)) + kept * off
+    values, vectors = np.linalg.eigh(matrix)
+    floor = max(0.2 * min(middle, fit.unit**2), kept * noise * math.sqrt(width))
+    return np.asarray((vectors / np.maximum(values, floor)) @ vectors.T)
+
+
+def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, radius: float) -> tuple[Floats, float]:
+    """Released mean square of each chosen column, rows pulled back to ``radius``; and its noise."""
+
+    def rows(block: Block) -> tuple[Any, None]:
+        Z = fit.columns(block)
+        factor = np.minimum(1.0, radius / np.maximum(fit.norms(Z), 1e-300))
+        if sparse.issparse(Z):
+            Z = sparse.diags(factor) @ Z
+            return Z.multiply(Z).tocsr(), None
+        return (factor[:, None] * Z) ** 2, None
+
+    mean = Ball(radius=radius**2).mean(data, rows, width=fit.support.size)
+    return curator.release(mechanism, mean), curator.noise(mechanism, mean.sensitivity)
+
+
+def _signal_share(deviation: Floats, noise: float) -> float:
+    """Share of a sum of squares that noise does not explain."""
+    total = float(np.sum(deviation**2))
+    return max(0.0, 1 - noise / total) if total > 0 else 0.0
