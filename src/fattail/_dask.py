@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.sources import Job, Mask, Source, Sums, total
-from fattail.tables import as_rows, library, schema_of, take_target
+from fattail.tables import as_rows, library, schema_of, take_target, text_only
 
 # Partial sums are added in groups of this many on the workers.
 FAN_IN = 16
@@ -33,7 +33,7 @@ class Dask(Source):
     def __init__(self, X: Any) -> None:
         if hasattr(X, "dtypes"):
             schema_of(X).check(X.columns)
-            self.columns = tuple(X.columns) if all(isinstance(c, str) for c in X.columns) else None
+            self.columns = text_only(X.columns)
         elif X.ndim != 2 or X.dtype.kind not in "fiub":
             raise ValueError(f"rows must be a 2-dimensional array of numbers, got {X.ndim} dimensions and type {X.dtype}")
         else:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.tables import Columns, Schema, as_rows, column, is_frame, kind_of, library, schema_of, take_target
+from fattail.tables import Schema, as_rows, column, columns_of, is_frame, kind_of, library, schema_of, take_target, text_only
 
 Chunk = tuple[Any, NDArray[Any] | None]
 Sums = NDArray[np.int64]
@@ -45,7 +45,7 @@ CHUNK_BYTES = 1 << 23
 
 
 class Job(Protocol):
-    """A pass over consecutive rows; see `fattail.data.Job`."""
+    """A pass over consecutive rows; see `fattail.passes.Job`."""
 
     def __call__(
         self, chunks: Iterable[Chunk], start: int, mask: Mask | None = None, threads: int | None = None
@@ -109,7 +109,7 @@ class Reader(Source):
     def read(self, start: int, stop: int) -> Iterator[Chunk]:
         """Rows ``[start, stop)`` in order, in chunks of any size.
 
-        The X of a chunk has a ``shape``, and a slice of its rows is an array or CSR.
+        The X of a chunk is an array, a CSR matrix or ``Columns``.
         """
         at = start
         for X, y in self._chunks(start, stop):
@@ -136,8 +136,8 @@ class Arrays(Reader):
         self._X = as_rows(X)
         self.n, self.d = (int(k) for k in self._X.shape)
         self.is_sparse = bool(sparse.issparse(self._X))
-        if isinstance(self._X, Columns) and all(isinstance(name, str) for name in self._X.names):
-            self.columns = self._X.names
+        if is_frame(X):
+            self.columns = text_only(schema_of(X).kinds)
 
     @property
     def row_bytes(self) -> int:
@@ -175,7 +175,7 @@ class Table(Reader):
         return max(1, CHUNK_BYTES // self.row_bytes)
 
     def _chunk(self, table: Any) -> Chunk:
-        rows = Columns(table, self._features, self._dtype)
+        rows = columns_of(table, self._features, self._dtype)
         return rows, None if self._target is None else np.asarray(column(table, self._target), dtype=np.float64)
 
 

@@ -5,7 +5,7 @@ pandas, polars and pyarrow are never imported here: an object that came from one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,12 @@ class Schema:
         return np.dtype(np.float32 if single else np.float64)
 
 
+def text_only(names: Iterable[Any]) -> tuple[str, ...] | None:
+    """The names, if all of them are text: scikit-learn's rule for feature names."""
+    names = tuple(names)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
 def schema_of(table: Any) -> Schema:
     """Columns of a pandas or polars frame, a Dask frame, or of anything with an Arrow schema."""
     if library(table) == "polars":
@@ -83,18 +89,30 @@ def column(table: Any, name: str) -> NDArray[Any]:
     return np.asarray((values.cast("uint8") if str(values.type) == "bool" else values).to_numpy(zero_copy_only=False))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Columns:
-    """Columns of equal length; a slice of rows is a C-ordered array."""
+    """Columns of equal length, rows of which can be taken."""
 
-    def __init__(self, table: Any, names: Sequence[str], dtype: np.dtype[Any]) -> None:
-        self.names, self.dtype, self.shape = tuple(names), dtype, (len(table), len(names))
-        self._columns = [column(table, name) for name in names]
+    arrays: list[NDArray[Any]]
+    dtype: np.dtype[Any]
 
-    def __getitem__(self, rows: slice) -> NDArray[Any]:
-        block = np.empty((len(range(self.shape[0])[rows]), self.shape[1]), dtype=self.dtype)
-        for j, values in enumerate(self._columns):
-            block[:, j] = values[rows]
-        return block
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.arrays[0]), len(self.arrays)
+
+    def copy_rows(self, a: int, b: int, out: NDArray[Any]) -> None:
+        """Write rows ``[a, b)`` to ``out``."""
+        for j, values in enumerate(self.arrays):
+            out[:, j] = values[a:b]
+
+    def __getitem__(self, rows: slice) -> Columns:
+        return Columns([values[rows] for values in self.arrays], self.dtype)
+
+
+def columns_of(table: Any, names: Sequence[str], dtype: np.dtype[Any]) -> Columns:
+    if not names:
+        raise ValueError("there are no columns left to read")
+    return Columns([column(table, name) for name in names], dtype)
 
 
 def take_target(frame: Any, name: str) -> tuple[Any, NDArray[Any]]:
@@ -108,7 +126,7 @@ def as_rows(X: Any) -> Any:
     """An object with a shape whose slices by rows are arrays or CSR."""
     if is_frame(X):
         schema = schema_of(X)
-        return Columns(X, tuple(schema.kinds), schema.check(tuple(schema.kinds)))
+        return columns_of(X, list(schema.kinds), schema.check(list(schema.kinds)))
     rows = X.tocsr() if sparse.issparse(X) else np.asarray(X)
     if len(rows.shape) != 2 or rows.dtype.kind not in "fiub":
         raise ValueError(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape} and type {rows.dtype}")

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from fattail.data import Job, PrivateData
+from fattail.data import PrivateData
+from fattail.passes import Job
 from fattail.privacy.bounded import Sample
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed
 from fattail.sources import Chunks, Parquet

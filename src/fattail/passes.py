@@ -1,0 +1,193 @@
+"""One pass over the rows: blocks in, exact integer sums out, on as many threads as there are.
+
+A pass is a function of public parameters. It may run here or travel to where the rows are.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from fattail.sources import Chunk, total
+from fattail.tables import FLOATS, Columns
+
+# Fewer blocks than this are not worth waking another thread.
+MIN_THREADED = 4
+
+Partial = Callable[["Block"], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """Some consecutive rows: ``X`` (C-ordered array or CSR), ``y`` if there is one, and where they start.
+
+    ``weight`` is None, or a 0/1 vector that says which rows are in a Poisson sample.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    start: int
+    weight: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One pass: add ``partial`` over the blocks of some consecutive rows.
+
+    It holds public parameters only, so it may travel to where the rows are.
+    """
+
+    partial: Partial
+    block_rows: int
+
+    def __call__(
+        self, chunks: Iterable[Chunk], start: int, mask: NDArray[np.bool_] | None = None, threads: int | None = None
+    ) -> NDArray[np.int64] | None:
+        """Sum over ``chunks``, whose first row has position ``start``; None if they are empty.
+
+        ``mask`` covers the same rows. Threads take the next block from one iterator: the
+        sum is one of integers, so who adds what does not matter.
+        """
+        pieces = cut(chunks, start, self.block_rows, mask)
+        with _blas_limit:
+            head = list(islice(pieces, MIN_THREADED))
+            threads = (threads or _threads()) if len(head) == MIN_THREADED else 1
+            shared = _Shared(chain(head, pieces))
+            others = [_pool(threads, os.getpid()).submit(shared.drain, self.partial) for _ in range(threads - 1)]
+            mine = shared.drain(self.partial)
+            return total([mine, *(other.result() for other in others if not other.cancel())])
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A block to be: the parts of chunks that it is copied from, on the thread that needs it."""
+
+    parts: list[tuple[Any, Any, int, int]]
+    start: int
+    mask: NDArray[np.bool_] | None
+
+    def block(self, scratch: dict[Any, NDArray[Any]] | None = None) -> Block:
+        """Assemble the rows; a ``scratch`` lets blocks that nobody keeps share their memory."""
+        weight = None if self.mask is None else self.mask.astype(np.float64)
+        y = [y[a:b] for _, y, a, b in self.parts if y is not None]
+        target = None if not y else y[0] if len(y) == 1 else np.concatenate(y)
+        return Block(self._rows({} if scratch is None else scratch), target, self.start, weight)
+
+    def _rows(self, scratch: dict[Any, NDArray[Any]]) -> Any:
+        X, _, a, b = self.parts[0]
+        if sparse.issparse(X):
+            return X[a:b] if len(self.parts) == 1 else sparse.vstack([X[a:b] for X, _, a, b in self.parts], "csr")
+        if len(self.parts) == 1 and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype in FLOATS:
+            return X[a:b]
+        size = sum(b - a for _, _, a, b in self.parts)
+        dtype = np.result_type(np.float32, *(X.dtype for X, *_ in self.parts))
+        if dtype not in scratch or len(scratch[dtype]) < size:
+            scratch[dtype] = np.empty((size, X.shape[1]), dtype=dtype)
+        out, at = scratch[dtype][:size], 0
+        for X, _, a, b in self.parts:
+            if isinstance(X, Columns):
+                X.copy_rows(a, b, out[at : at + b - a])
+            else:
+                out[at : at + b - a] = X[a:b]
+            at += b - a
+        return out
+
+
+def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] | None = None) -> Iterator[Piece]:
+    """Pieces of exactly ``rows`` rows (but for the last), wherever the chunks end."""
+    parts: list[tuple[Any, Any, int, int]] = []
+    have = 0
+    for X, y in chunks:
+        a, length = 0, int(X.shape[0])
+        while a < length:
+            b = min(a + rows - have, length)
+            parts.append((X, y, a, b))
+            have += b - a
+            a = b
+            if have == rows:
+                yield Piece(parts, start, None if mask is None else mask[:rows])
+                parts, have, start = [], 0, start + rows
+                mask = None if mask is None else mask[rows:]
+    if parts:
+        yield Piece(parts, start, mask)
+
+
+class _Shared:
+    """Pieces that several threads take one by one."""
+
+    def __init__(self, pieces: Iterator[Piece]) -> None:
+        self._pieces, self._lock = pieces, threading.Lock()
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        with self._lock:
+            return next(self._pieces)
+
+    def drain(self, partial: Partial) -> NDArray[np.int64] | None:
+        try:
+            scratch: dict[Any, NDArray[Any]] = {}
+            return total(partial(piece.block(scratch)) for piece in self)
+        except BaseException:
+            self._pieces = iter(())  # the other threads need not go on
+            raise
+
+
+class _BlasLimit:
+    """BLAS on one thread while any pass runs: the threads are ours.
+
+    The setting is the process's, so passes on several threads of a worker must count.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._passes = threading.Lock(), 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._passes == 0:
+                self._limit = _blas().limit(limits=1)
+            self._passes += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._passes -= 1
+            if self._passes == 0:
+                self._limit.restore_original_limits()
+
+
+_blas_limit = _BlasLimit()
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that stay; a forked process gets its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="fattail")
+
+
+def _threads() -> int:
+    return int(os.environ.get("FATTAIL_NUM_THREADS", os.cpu_count() or 1))
