@@ -200,7 +200,7 @@ def _posterior(epsilon: float) -> float:
 
 
 def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Result, ...]]:
-    """Means with intervals, or coefficients (the non-zero ones, with the intercept)."""
+    """Means with intervals, centers of groups, or coefficients (the non-zero ones, with the intercept)."""
     if hasattr(estimator, "mean_"):
         values = np.atleast_1d(estimator.mean_)
         limits = np.reshape(np.asarray(estimator.interval_, dtype=float), (-1, 2))
@@ -208,6 +208,13 @@ def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Re
         return "mean", tuple(
             Result(str(n), float(v), *(None if np.isnan(end) else float(end) for end in ends))
             for n, v, ends in zip(labels, values, limits, strict=True)
+        )
+    if hasattr(estimator, "means_"):
+        labels = names or [f"x{j}" for j in range(np.shape(estimator.means_)[1])]
+        return "center", tuple(
+            Result(f"{n}, group {k + 1}", float(v))
+            for k, center in enumerate(estimator.means_)
+            for n, v in zip(labels, center, strict=True)
         )
     coef = np.atleast_2d(np.asarray(getattr(estimator, "coef_", np.empty((0, 0))), dtype=float))
     labels = list(names) if names else [f"x{j}" for j in range(coef.shape[1])]

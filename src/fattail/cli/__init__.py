@@ -25,7 +25,15 @@ app = typer.Typer(
     help="Differentially private statistics and learning for heavy-tailed data: no bounds needed.",
 )
 app.add_typer(ledger.app, name="ledger")
-for _command in (estimate.mean, estimate.fit, estimate.predict, inspect.methods, inspect.audit, inspect.doctor):
+for _command in (
+    estimate.mean,
+    estimate.fit,
+    estimate.predict,
+    inspect.methods,
+    inspect.audit,
+    inspect.reproduce,
+    inspect.doctor,
+):
     app.command()(_command)
 
 
