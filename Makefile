@@ -16,7 +16,7 @@ demo: $(BIN)/.installed
 	$(BIN)/python examples/demo.py
 
 test: $(BIN)/.installed
-	$(BIN)/python -m pytest -n 2 tests src/fattail README.md
+	$(BIN)/python -m pytest -n 2 tests src/fattail README.md docs/*.md docs/*/*.md
 
 test-slow: $(BIN)/.installed
 	$(BIN)/python -m pytest -m slow tests
