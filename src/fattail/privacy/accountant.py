@@ -43,7 +43,8 @@ def concentrated_delta(epsilon: float, rho: float, renyi: tuple[float, ...] = ()
     if math.isinf(rho):
         return 1.0
     if renyi:
-        return min(1.0, max(float(np.exp(np.min(_log_delta(ORDERS, ORDERS * rho + np.array(renyi), epsilon)))), _TINY))
+        with np.errstate(over="ignore"):  # a delta beyond the floats is 1
+            return min(1.0, max(float(np.exp(np.min(_log_delta(ORDERS, ORDERS * rho + np.array(renyi), epsilon)))), _TINY))
     if rho <= 0:
         return 0.0
     # The minimiser lies near (epsilon + rho) / (2 rho); any order gives a valid bound.
