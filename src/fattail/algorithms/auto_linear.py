@@ -1,0 +1,289 @@
+"""``auto`` for linear models: told nothing, on raw columns in any unit.
+
+1. *Units.* Private centre and scale of every column (``columns``), and a constant column.
+2. *Shape.* A private second-moment matrix of rows pulled back to a ball. Its inverse root maps
+   rows z to u, in which the model is about round. Rows get the weight with which they entered
+   the matrix, so curvature in u is at most one whatever the data, and steps cannot overshoot.
+3. *Steps.* Full-batch bounded Newton steps. A row's part is ``psi(r) v``: v depends on the
+   features alone and is pulled back to a radius, and psi clips the residual. So a skewed noise
+   biases the intercept but not the slopes. Clip and radius minimise the estimated error, noise
+   included, which is public arithmetic on released counts of residuals and row lengths.
+   The budget grows from step to step, since a step undoes most of the noise before it.
+4. *Means* (squared loss only). The fit so far is a robust one; the target is E[y|x]. The
+   intercept moves by a private mean of residuals under a wide clip, the slopes by one more
+   step under a wide clip, shrunk towards nothing when it does not exceed its own error.
+
+All releases are Gaussian, so the composition is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from fattail._registry import registered
+from fattail.algorithms.columns import ROUNDS
+from fattail.algorithms.linear_rows import WIDEST, LinearFit, Problem, Target, Units, prepare, reshape
+from fattail.data import Block, PrivateData
+from fattail.losses import Squared
+from fattail.privacy import Curator, Gaussian
+from fattail.privacy.calibration import gaussian_multiplier
+from fattail.robust import Ball, Clip
+from fattail.robust.histogram import Histogram
+
+Floats = NDArray[np.float64]
+
+# Tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
+# Pareto noise; reported on others. Steps, damping and the growth of their budget:
+STEPS = 8
+PACE = {"residual": (0.65, 2.0), "logistic": (0.5, 1.65)}
+COUNTS, WIDE = 0.01, 0.2  # shares: each set of counts, and all of movement 4
+MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
+PER_OCTAVE = 2
+LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Shares of the releases; public arithmetic on n, the number of columns and the noise multiplier."""
+
+    columns: float
+    moments: float
+    radius: float
+
+    @classmethod
+    def of(cls, n: int, p: int, multiplier: float) -> Budget:
+        # Counts are wanted to within half a percent of n, moments to a tenth of their size.
+        columns = ROUNDS * 2 * p * (multiplier / (0.005 * n)) ** 2
+        spectral = math.sqrt(2) * p / n * math.sqrt(2 * p) * multiplier / 0.1
+        radius = min(max(math.sqrt(math.sqrt(MOST_SHAPE) / spectral), 1.5), 4.0)
+        shape = (radius**2 * spectral) ** 2
+        return cls(min(max(columns, 0.01), MOST_COLUMNS), min(max(shape, 0.01), MOST_SHAPE), radius)
+
+
+@registered(
+    "auto",
+    estimators=("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression"),
+    paper="fattail",
+    algorithm="-",
+    changed="not from a paper: private units, matched second moments, bounded Newton steps",
+    test="tests/contracts/test_methods.py",
+)
+def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
+    """Fit a linear model; a ``Huber`` loss of infinite threshold leaves the threshold to the data.
+
+    Notes
+    -----
+    *Privacy.* Each release is a ``Histogram``, a ``Gram`` or a mean of ``Ball``- or
+    ``Clip``-bounded rows; all else is arithmetic on releases.
+    """
+    n, p, logistic = data.n, data.d + 1, target.logistic
+    damping, growth = PACE["logistic" if logistic else "residual"]
+    budget = Budget.of(n, p, gaussian_multiplier(curator.epsilon, curator.delta))
+    shapes = 2 if logistic else 1
+    units = Units.planned(p, budget.columns, budget.moments, budget.radius, shapes)
+    lengths = Gaussian("row length counts", COUNTS * shapes, count=shapes)
+    residuals = Gaussian("residual counts", COUNTS * STEPS, count=STEPS)
+    wide = Wide.planned() if isinstance(target.loss, Squared) else None
+    fixed = [*units.mechanisms(p), lengths, *(() if logistic else (residuals,)), *(wide.mechanisms if wide else ())]
+    shares = (1.0 - sum(m.share for m in fixed)) * growth ** np.arange(STEPS) / np.sum(growth ** np.arange(STEPS))
+    gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
+    curator.plan(*fixed, *gradients)
+
+    model = Model(curator, data, prepare(curator, units, data, target))
+    model.count_lengths(lengths)
+    for t, gradient in enumerate(gradients):
+        if logistic and t == STEPS // 2:
+            model.reshape(units.moments)
+            model.count_lengths(lengths)
+        if not logistic:
+            model.count_residuals(residuals)
+        model.step(gradient, gradients[-1], damping)
+    if wide:
+        wide.apply(model)
+    return model.fit()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Bounds of a step, and the curvature and mean square of a row's part under them."""
+
+    clip: float
+    radius: float
+    curvature: float
+    square: float
+
+
+class Model:
+    """Iterates of a fit, all of them public."""
+
+    def __init__(self, curator: Curator, data: PrivateData, problem: Problem) -> None:
+        self.curator, self.data, self.problem = curator, data, problem
+        self.p, self.logistic = problem.p, problem.target.logistic
+        self.w = np.zeros(self.p)
+        self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
+        self.lengths = self.residuals = (np.zeros(1), np.ones(1))
+        self.noise = self.sampling = 0.0  # variances of w, per coordinate of u
+        self.intercept = 0.0  # further variance of the intercept
+
+    def reshape(self, release: Gaussian) -> None:
+        """Second moments weighted with the loss's curvature at the present fit."""
+        if self.p <= WIDEST:
+            self.problem, self.bend = reshape(self.curator, release, self.data, self.problem, self.w), 1.0
+
+    def count_lengths(self, release: Gaussian) -> None:
+        """Distribution of the lengths of u."""
+        frame, unit = self.problem.frame, math.sqrt(self.p)
+        codes = _codes(lambda block: frame.rows(block)[2] / unit)
+        share, length = _distribution(self.curator, release, self.data, codes)
+        self.lengths = share, length * unit
+
+    def count_residuals(self, release: Gaussian) -> None:
+        frame, w = self.problem.frame, self.w
+        codes = _codes(lambda block: self.problem.response(block) - frame.standard(block) @ w)
+        self.residuals = _distribution(self.curator, release, self.data, codes)
+
+    def step(self, gradient: Gaussian, reference: Gaussian, damping: float) -> None:
+        """One bounded Newton step, with the bounds that are best for the noise of the ``reference`` release."""
+        n = self.data.n
+        best = _best(self, self.curator.noise(reference, 2.0 / n))
+        released = self.gradient(gradient, best)
+        self.w = self.problem.move(self.w, -released, damping / best.curvature)
+        noise = self.curator.noise(gradient, 2.0 / n) * best.clip * best.radius
+        self.noise = (1 - damping) ** 2 * self.noise + (damping * noise / best.curvature) ** 2
+        self.sampling = best.square / (n * best.curvature**2)
+
+    def gradient(self, release: Gaussian, best: Choice) -> Floats:
+        """Mean of clipped residuals times pulled-back rows."""
+        frame, w = self.problem.frame, self.w
+
+        def rows(block: Block) -> tuple[Floats, Floats]:
+            z, u, length = frame.rows(block)
+            prediction = z @ w
+            if self.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
+                chance = expit(prediction)
+                slope, length = block.y - chance, length * np.maximum(chance, 1 - chance)
+            else:
+                slope = np.clip(self.problem.response(block) - prediction, -best.clip, best.clip)
+            return u, slope * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))
+
+        return self.curator.release(release, Ball(radius=best.clip * best.radius).mean(self.data, rows, width=self.p))
+
+    def fit(self) -> LinearFit:
+        covariance = (self.noise + self.sampling) * self.problem.frame.shape.T @ self.problem.frame.shape
+        covariance[-1, -1] += self.intercept
+        return self.problem.solution(self.w, STEPS, covariance)
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Movement 4: from the robust fit towards conditional means."""
+
+    tails: Gaussian
+    intercept: Gaussian
+    slopes: Gaussian
+
+    @classmethod
+    def planned(cls) -> Wide:
+        return cls(
+            Gaussian("residual tails", 0.15 * WIDE, count=2),
+            Gaussian("mean residual", 0.25 * WIDE),
+            Gaussian("wide gradient", 0.6 * WIDE),
+        )
+
+    @property
+    def mechanisms(self) -> tuple[Gaussian, ...]:
+        return self.tails, self.intercept, self.slopes
+
+    def _reach(self, model: Model) -> float:
+        """Upper edge of the highest octave of residuals that is seen."""
+        frame, w = model.problem.frame, model.w
+        counts = Histogram(OCTAVES).counts(model.data, _codes(lambda b: frame.standard(b) @ w - model.problem.response(b), 1))
+        released = model.curator.release(self.tails, counts)[0]
+        seen = np.flatnonzero(released > 4 * model.curator.noise(self.tails, math.sqrt(2)))
+        return math.ldexp(1.0, LOWEST + (int(seen[-1]) if len(seen) else -LOWEST))
+
+    def apply(self, model: Model) -> None:
+        n, p, curator = model.data.n, model.p, model.curator
+        share, size = model.residuals
+        clip, radius = self._reach(model), math.sqrt(p)
+        released = model.gradient(self.slopes, Choice(clip, radius, 1.0, 1.0))
+        # A skewed noise leaves a mean even under a wide clip; it points along the constant column.
+        constant = np.linalg.solve(model.problem.frame.shape.T, np.eye(p)[-1])
+        released -= constant * (constant @ released) / (constant @ constant)
+        # Error of a coordinate: privacy noise, and sampling under the wide clip.
+        weight, length = model.lengths
+        square = float(share @ np.minimum(size, clip) ** 2) * float(weight @ np.minimum(length, radius) ** 2) / p
+        error = curator.noise(self.slopes, 2 * clip * radius / n) ** 2 + square / n
+        keep = max(0.0, 1.0 - 2.0 * p * error / max(float(released @ released), 1e-300))
+        model.w = model.problem.move(model.w, -keep * released, 1.0)
+        model.noise += keep**2 * error
+
+        clip = 2 * self._reach(model)
+        frame, w = model.problem.frame, model.w
+
+        def residual(block: Block) -> tuple[Floats, None]:
+            return (model.problem.response(block) - frame.standard(block) @ w)[:, None], None
+
+        shift = curator.release(self.intercept, Clip(bound=clip).mean(model.data, residual, width=1).to("l2"))
+        model.w = np.append(w[:-1], w[-1] + shift[0])
+        model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + float(share @ np.minimum(size, clip) ** 2) / n
+
+
+def _codes(values: Any, per_octave: int = PER_OCTAVE) -> Any:
+    """Cell of a magnitude: octaves from ``LOWEST``, each cut into equal parts."""
+
+    def codes(block: Block) -> Floats:
+        mantissa, exponent = np.frexp(np.abs(values(block)))
+        inside = per_octave * (exponent - 1.0 - LOWEST) + np.floor(per_octave * (2.0 * mantissa - 1.0))
+        return np.where(mantissa > 0, inside, 0.0)[:, None]
+
+    return codes
+
+
+def _distribution(curator: Curator, release: Gaussian, data: PrivateData, codes: Any) -> tuple[Floats, Floats]:
+    """Released shares of rows by cell, and the middles of the cells."""
+    cells = OCTAVES * PER_OCTAVE
+    counts = curator.release(release, Histogram(cells).counts(data, codes))[0]
+    shares = np.where(counts > 4 * curator.noise(release, math.sqrt(2)), counts, 0.0)
+    k = np.arange(cells)
+    middles = np.ldexp(1.0 + (k % PER_OCTAVE + 0.5) / PER_OCTAVE, LOWEST + k // PER_OCTAVE)
+    return shares / max(float(shares.sum()), 1.0), middles
+
+
+def _best(model: Model, noise: float) -> Choice:
+    """Clip and radius of least estimated error.
+
+    The squared error of a Newton step, per coordinate of u, is the variance of a row's part over n
+    plus that of the noise, over the curvature squared. Row lengths count as if u were round.
+    """
+    share, length = model.lengths
+    total = max(float(share @ length**2), 1e-12)
+    radii = math.sqrt(model.p) * 2.0 ** np.arange(-1.0, 3.01, 0.5)
+    pulled = np.minimum(length, radii[:, None])
+    curvature = np.maximum(pulled @ (share * length) / total, 0.02)
+    variance = pulled**2 @ share
+    if model.logistic:
+        # A label's variance is the curvature of its loss, which the second matrix contains.
+        clips, kept, square = np.ones(1), np.full(1, model.bend), np.full(1, model.bend)
+        variance = variance / total
+    else:
+        share, size = model.residuals
+        clips = (
+            2.0 ** np.arange(-10.0, 10.01, 0.5) if math.isinf(model.problem.loss.slope) else np.array([model.problem.loss.slope])
+        )
+        kept = np.array([share[size <= c].sum() for c in clips])
+        square = np.array([share @ np.minimum(size, c) ** 2 for c in clips])
+        variance = variance / model.p
+    error = square[:, None] * variance / model.data.n + (noise * clips[:, None] * radii) ** 2
+    # A clip below the first quartile of residuals has too little curvature to trust.
+    error = np.where(kept[:, None] >= 0.25, error / (np.maximum(kept, 0.02)[:, None] * curvature) ** 2, math.inf)
+    if not np.any(np.isfinite(error)):
+        return Choice(float(clips[len(clips) // 2]), math.sqrt(model.p), 0.5, 1.0)
+    i, j = np.unravel_index(int(np.argmin(error)), error.shape)
+    return Choice(float(clips[i]), float(radii[j]), float(max(kept[i], 0.02) * curvature[j]), float(square[i] * variance[j]))

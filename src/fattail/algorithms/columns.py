@@ -1,0 +1,122 @@
+"""Private centre and scale of columns in any unit, from three rounds of counts.
+
+Round one counts each column by sign and octave, on a grid that was fixed before any data. It
+settles magnitudes, but a latitude is 47.5 with a spread of 0.1, so two more rounds zoom into
+uniform cells between the outer quantiles that the round before has shown. A column that is
+constant but for too few rows to be seen against the noise gets an infinite scale: it is left
+out of the model rather than allowed to swamp it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.data import Block, PrivateData
+from fattail.privacy import Curator, Gaussian
+from fattail.robust.histogram import Histogram
+
+Floats = NDArray[np.float64]
+
+LOW, HIGH = -60, 60  # octaves of round one: what is smaller counts as zero
+FINE = 32  # uniform cells of the later rounds, and one beyond either end
+TAIL = 0.15  # the spread is half the distance between this quantile and its mirror image
+ROUNDS = 3
+
+_OCTAVES = HIGH - LOW + 1
+_EDGES = np.concatenate([-np.ldexp(1.0, np.arange(HIGH + 1, LOW - 1, -1)), np.ldexp(1.0, np.arange(LOW, HIGH + 2))])
+
+
+def table(block: Block, with_y: bool) -> Floats:
+    """Rows of a block as a dense array, with the response as a last column if asked."""
+    X = np.asarray(block.X.toarray() if hasattr(block.X, "toarray") else block.X, dtype=np.float64)
+    return np.column_stack([X, np.asarray(block.y)]) if with_y else X
+
+
+def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
+    """Centre and scale of every column; the response's come last.
+
+    ``release`` is planned for three Gaussian releases. The scale is of the order of a standard
+    deviation for columns with light tails and below it for heavy ones; infinite means that
+    the column shows no variation.
+    """
+    width = data.d + with_y
+    noise = curator.noise(release, math.sqrt(2 * width))
+    octaves = Histogram(2 * _OCTAVES + 1, width)
+
+    def signed_octave(block: Block) -> Floats:
+        x = table(block, with_y)
+        octave = np.clip(np.frexp(x)[1] - LOW, 1, _OCTAVES) * (np.abs(x) >= _EDGES[_OCTAVES + 1])
+        return np.asarray(_OCTAVES + np.copysign(octave, x))
+
+    coarse = curator.release(release, octaves.counts(data, signed_octave))
+    # No cell without rows passes: a false one would be off by many orders of magnitude.
+    seen = np.where(coarse > (math.sqrt(2 * math.log(coarse.size)) + 1) * noise, coarse, 0.0)
+    low, high = np.array([_span(_EDGES, c) for c in seen]).T
+
+    def zoom(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        step = np.maximum((high - low) / FINE, np.ldexp(1.0, LOW - 8))
+
+        def cell(block: Block) -> Floats:
+            return np.floor((table(block, with_y) - low) / step) + 1.0
+
+        counts = curator.release(release, Histogram(FINE + 2, width).counts(data, cell))
+        return counts, low[:, None] + step[:, None] * np.arange(-1, FINE + 2)
+
+    middle, edges = zoom(low, high)
+    narrow = np.array([_span(e, c, 1.5 * noise) for e, c in zip(edges, middle, strict=True)])
+    # Where few cells hold everything, look closer; elsewhere count again and average.
+    closer = narrow[:, 1] - narrow[:, 0] <= 4.5 * (edges[:, 1] - edges[:, 0])
+    fine, final = zoom(np.where(closer, narrow[:, 0], low), np.where(closer, narrow[:, 1], high))
+    fine = np.where(closer[:, None], fine, (fine + middle) / 2)
+
+    center, scale = np.zeros(width), np.empty(width)
+    for j in range(width):
+        center[j], scale[j] = _center_and_spread(final[j], np.where(fine[j] < 1.5 * noise, 0.0, fine[j]))
+        scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
+        if scale[j] < 2.0 ** (LOW + 2):
+            scale[j] = math.inf
+    return center, scale
+
+
+def _quantile(edges: Floats, counts: Floats, q: float) -> float:
+    """Quantile of counts in cells, linear within a cell."""
+    total = np.concatenate([[0.0], np.cumsum(counts)])
+    k = min(int(np.searchsorted(total[1:], q * total[-1], side="right")), len(counts) - 1)
+    inside = (q * total[-1] - total[k]) / max(total[k + 1] - total[k], 1e-9)
+    return float(edges[k] + (edges[k + 1] - edges[k]) * min(max(inside, 0.0), 1.0))
+
+
+def _span(edges: Floats, counts: Floats, threshold: float = 0.0) -> tuple[float, float]:
+    """Outer edges of the cells between the two outer quantiles; everything if nothing is seen."""
+    counts = np.where(counts > threshold, counts, 0.0)
+    if not counts.sum() > 0:
+        return (-1.0, 1.0) if edges is _EDGES else (float(edges[0]), float(edges[-1]))
+    share = np.cumsum(counts) / counts.sum()
+    first, last = np.searchsorted(share, [TAIL, 1 - TAIL], side="right").clip(0, len(counts) - 1)
+    return float(edges[first]), float(edges[last + 1])
+
+
+def _center_and_spread(edges: Floats, counts: Floats) -> tuple[float, float]:
+    if not counts.sum() > 0:
+        return float(edges[0] + edges[-1]) / 2, float(edges[-1] - edges[0]) / 4
+    spread = (_quantile(edges, counts, 1 - TAIL) - _quantile(edges, counts, TAIL)) / 2
+    return _quantile(edges, counts, 0.5), max(spread, float(edges[1] - edges[0]) / 2)
+
+
+def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: int) -> float:
+    """Root mean square distance of octaves from the centre: the spread of dummies and zero-inflated columns."""
+    away = np.maximum(0.0, np.maximum(_EDGES[:-1] - center, center - _EDGES[1:]))
+    if seen.sum() > 0 and np.any(seen[away > 0] > 0):
+        return float(np.sqrt(np.sum(seen * away**2) / seen.sum()))
+    # The rest may be spread over octaves none of which stands out: try them together.
+    best, spread = math.sqrt(2 * math.log(coarse.size * 64)) + 1.0, 0.0
+    for length in (2, 4, 8):
+        together = np.convolve(np.where(away > 0, coarse, 0.0), np.ones(length), "valid")
+        k = int(np.argmax(together))
+        if together[k] > best * noise * math.sqrt(length):
+            best = together[k] / (noise * math.sqrt(length))
+            spread = float(np.max(away[k : k + length])) / 2 * math.sqrt(min(together[k] / n, 1.0))
+    return spread

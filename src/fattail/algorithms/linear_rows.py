@@ -1,0 +1,215 @@
+"""What the methods for linear models share: private units for rows, and the way back.
+
+A method works on rows u of about unit variance in every direction and on responses of about
+unit size; ``prepare`` finds such units privately and ``Problem`` undoes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.algorithms.columns import ROUNDS, center_and_scale, table
+from fattail.data import Block, PrivateData
+from fattail.losses import Huber, Logistic, Loss
+from fattail.privacy import Curator, Gaussian, Mechanism
+from fattail.robust import Gram
+
+Floats = NDArray[np.float64]
+
+WIDEST = 500  # columns beyond which a matrix of moments is all noise
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """A linear model in the user's units, and what is known of its error."""
+
+    coef: Floats
+    intercept: float
+    n_iter: int
+    covariance: Floats | None = None
+    """Of (coef, intercept): sampling and privacy noise together."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be minimised: loss, ridge penalty ``alpha / 2 |coef|^2``, ball of coefficients, intercept or not."""
+
+    loss: Loss
+    alpha: float = 0.0
+    radius: float = math.inf
+    intercept: bool = True
+
+    @property
+    def logistic(self) -> bool:
+        return isinstance(self.loss, Logistic)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The public map from rows to u: ``shape @ ((x - center) / scale, constant)``, and the weight of a row.
+
+    Rows longer than ``radius`` are weighted down so that their second moments are those of rows
+    pulled back to ``radius``.
+    """
+
+    center: Floats
+    scale: Floats
+    radius: float
+    shape: Floats
+    constant: float = 1.0
+
+    def standard(self, block: Block) -> Floats:
+        z = np.empty((len(block), len(self.scale) + 1))
+        z[:, :-1] = (table(block, False) - self.center) / self.scale
+        z[:, -1] = self.constant
+        return z
+
+    def rows(self, block: Block) -> tuple[Floats, Floats, Floats]:
+        """Rows z, rows u times their weight, and the length of the latter."""
+        z = self.standard(block)
+        u = z @ self.shape.T
+        u *= self.weights(z)[:, None]
+        return z, u, np.sqrt(np.einsum("ij,ij->i", u, u))
+
+    def weights(self, z: Floats) -> Floats:
+        return np.asarray(np.minimum(1.0, self.radius**2 / np.einsum("ij,ij->i", z, z)))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A target in the units of a frame. Parameters w act on z; steps are taken in u."""
+
+    target: Target
+    frame: Frame
+    level: float = 0.0
+    size: float = 1.0
+    ridge: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        alpha, scale = self.target.alpha, self.frame.scale
+        object.__setattr__(self, "ridge", np.append(alpha / scale**2, 0.0))
+
+    @property
+    def p(self) -> int:
+        return len(self.frame.shape)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss in units of ``size``."""
+        loss = self.target.loss
+        return Huber(loss.threshold / self.size) if isinstance(loss, Huber) else loss
+
+    def response(self, block: Block) -> Any:
+        assert block.y is not None
+        return (block.y - self.level) / self.size
+
+    @property
+    def fixed_loss(self) -> Loss:
+        """The loss, with a threshold of one unit of the response where the user gave none."""
+        loss = self.loss
+        return Huber(1.0) if isinstance(loss, Huber) and math.isinf(loss.threshold) else loss
+
+    def gradient_rows(self, w: Floats) -> Callable[[Block], tuple[Floats, Floats]]:
+        """Gradients of the rows in u, as (rows, factors)."""
+        loss = self.fixed_loss
+
+        def rows(block: Block) -> tuple[Floats, Floats]:
+            z, u, _ = self.frame.rows(block)
+            return u, loss.derivative(z @ w, self.response(block))
+
+        return rows
+
+    def move(self, w: Floats, gradient: Floats, step: float, reach: float = math.inf) -> Floats:
+        """``w`` minus a step along ``gradient`` (in u) and the penalty, into the balls.
+
+        One ball is the user's; ``reach`` bounds the size of predictions, in private units.
+        """
+        shape = self.frame.shape
+        if np.any(self.ridge):
+            # Implicit in the penalty, so that no penalty is too strong for the step.
+            inverse = np.linalg.inv(shape)
+            metric = inverse @ inverse.T
+            moved = np.linalg.solve(metric + np.diag(step * self.ridge), metric @ w - step * inverse @ gradient)
+        else:
+            moved = w - step * shape.T @ gradient
+        if math.isfinite(reach):
+            moved = moved * min(1.0, reach / max(float(np.linalg.norm(np.linalg.solve(shape.T, moved))), 1e-300))
+        norm = float(np.linalg.norm(moved[:-1] / self.frame.scale)) * self.size
+        if norm > self.target.radius:
+            moved[:-1] *= self.target.radius / norm
+        return np.asarray(moved)
+
+    def solution(self, w: Floats, n_iter: int, covariance: Floats | None = None) -> LinearFit:
+        """The fit in the user's units; ``covariance`` is that of w."""
+        frame = self.frame
+        back = np.diag(np.append(self.size / frame.scale, self.size * frame.constant))
+        back[-1, :-1] = -self.size * frame.center / frame.scale
+        theta = back @ w
+        error = None if covariance is None else back @ covariance @ back.T
+        return LinearFit(theta[:-1], float(theta[-1] + self.level), n_iter, error)
+
+    def with_shape(self, shape: Floats) -> Problem:
+        return replace(self, frame=replace(self.frame, shape=shape))
+
+
+@dataclass(frozen=True)
+class Units:
+    """Releases that make rows comparable: centres and scales, then second moments."""
+
+    columns: Gaussian
+    moments: Gaussian
+    radius: float
+
+    @classmethod
+    def planned(cls, p: int, columns: float = 0.06, moments: float = 0.1, radius: float = 1.5, shapes: int = 1) -> Units:
+        return cls(
+            Gaussian("column counts", columns, count=ROUNDS),
+            Gaussian("second moments", moments * shapes, count=shapes),
+            radius * math.sqrt(p),
+        )
+
+    def mechanisms(self, p: int) -> tuple[Mechanism, ...]:
+        return (self.columns, self.moments) if p <= WIDEST else (self.columns,)
+
+
+def prepare(curator: Curator, units: Units, data: PrivateData, target: Target) -> Problem:
+    """Find units privately: after it, every direction of u has about unit variance, and so has the response."""
+    p = data.d + 1
+    center, scale = center_and_scale(curator, units.columns, data, with_y=not target.logistic)
+    level, size = (0.0, 1.0) if target.logistic else (float(center[-1]), float(scale[-1]))
+    size = size if math.isfinite(size) else 1.0
+    center, scale = center[: p - 1], scale[: p - 1]
+    if not target.intercept:
+        # Distances from zero are what the coefficients multiply.
+        level, scale = 0.0, np.hypot(scale, center)
+        center = np.zeros(p - 1)
+    problem = Problem(target, Frame(center, scale, units.radius, np.eye(p), float(target.intercept)), level, size)
+    return problem if p > WIDEST else reshape(curator, units.moments, data, problem)
+
+
+def reshape(curator: Curator, release: Gaussian, data: PrivateData, problem: Problem, w: Floats | None = None) -> Problem:
+    """Release second moments, weighted with the loss's curvature at ``w`` if given, and take their inverse root."""
+    frame, loss = problem.frame, problem.loss
+
+    def rows(block: Block) -> tuple[Floats, Floats | None]:
+        z = frame.standard(block)
+        if w is None:
+            return z, None
+        # In units of the first matrix, so that no direction is lost in the noise.
+        u = z @ frame.shape.T
+        u *= np.sqrt(frame.weights(z))[:, None]
+        return u, np.sqrt(loss.second(z @ w, problem.response(block)) / loss.curvature)
+
+    moments = curator.release(release, Gram(radius=frame.radius).mean(data, rows, width=problem.p))
+    noise = curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
+    values, vectors = np.linalg.eigh((moments + moments.T) / 2)
+    # Below the size of the noise an eigenvalue says nothing.
+    values = np.maximum(values, max(noise * math.sqrt(2 * problem.p), 1e-6))
+    root = (vectors / np.sqrt(values)).T
+    return problem.with_shape(root if w is None else root @ frame.shape / math.sqrt(loss.curvature))

@@ -1,0 +1,228 @@
+"""Parameters, checks and documentation that the private linear models share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fattail.algorithms.abadi2016 import clipped_descent
+from fattail.algorithms.auto_linear import auto_linear
+from fattail.algorithms.linear_rows import LinearFit, Target
+from fattail.algorithms.tao2022_sco import median_of_means_descent
+from fattail.algorithms.wang2020_sco import Descent, sample_aggregate, smoothed_descent, trimmed_descent
+from fattail.base import PrivateEstimator, is_auto
+from fattail.data import PrivateData
+from fattail.losses import Loss
+from fattail.privacy import Curator, PrivacyReport
+from fattail.privacy.calibration import gaussian_multiplier
+from fattail.privacy.curator import warn_utility
+
+Floats = NDArray[np.float64]
+
+_PARAMETERS = """epsilon, delta : float
+        The guarantee: everything that is fitted is (epsilon, delta)-differentially private under
+        replacement of one row.
+    method : str
+        ``"auto"`` needs nothing else and is the most accurate. From the papers: ``"smoothed"``
+        (wang2020 Algorithm 4), ``"trimmed"`` (wang2020 Algorithm 3), ``"sample_aggregate"``
+        (wang2020 Algorithm 1), ``"median_of_means"`` (tao2022 Algorithm 2); ``"clipped"`` is the
+        usual clipped gradient descent (abadi2016).
+    alpha : float
+        Ridge penalty: ``alpha / 2`` times the squared norm of the coefficients is added to the
+        mean loss. Divide it by the square of a column's unit to keep its effect.
+    radius : float or None
+        Coefficients are kept in a ball of this l2 radius.
+    fit_intercept : bool
+    n_iter, step : int and float, or "auto"
+        Gradient steps of the papers' methods, and their length in units of one over the curvature.
+    splitting : bool
+        Give each step its own rows, as the papers do, instead of all rows with exact composition.
+    moment, moment_bound : float, or "auto"
+        Order of the highest moment of the gradients, and a bound on it, in private units in which
+        rows and responses have size 1 (``"smoothed"``, ``"median_of_means"``).
+    groups : int
+        Groups of the median of means; odd.
+    trim : int or "auto"
+        Values dropped at either end (``"trimmed"``).
+    blocks : int or "auto"
+        Blocks of ``"sample_aggregate"``.
+    clip : float or "auto"
+        Length of gradients, in private units (``"clipped"``).
+    batch_size : int or None
+        Expected rows of a Poisson sample per step (``"clipped"``); None for all rows.
+    random_state : int or None
+        An int makes the noise reproducible and therefore not private.
+    ledger : account, optional
+        What the fit is charged to.
+    """
+
+_PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the number of rows is public.
+    Every access to the data is a sum of row contributions bounded at the last step, released with
+    Gaussian noise and composed exactly; no property of the data is assumed, so the claim holds for
+    any input. Accuracy asks for rows that are independent draws. Proofs lie beside the code in
+    ``robust/``; every method is fuzzed and audited by ``tests/contracts/test_methods.py``.
+
+    *Cross-validation* spends the budget once per fold and per candidate: k fits on overlapping rows
+    compose. Give all of them one ledger account and it will refuse what would exceed it."""
+
+
+def documented(cls: Any) -> Any:
+    cls.__doc__ = cls.__doc__.replace("{parameters}", _PARAMETERS.strip()).replace("{privacy}", _PRIVACY)
+    return cls
+
+
+class LinearModel(PrivateEstimator):
+    """Parameters and steps common to the three models."""
+
+    _methods = ("auto", "smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped")
+
+    coef_: Floats
+    n_iter_: int
+    privacy_: PrivacyReport
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        method: str = "auto",
+        alpha: float = 0.0,
+        radius: float | None = None,
+        fit_intercept: bool = True,
+        n_iter: int | str = "auto",
+        step: float | str = "auto",
+        splitting: bool = False,
+        moment: float = 2.0,
+        moment_bound: float | str = "auto",
+        groups: int = 1,
+        trim: int | str = "auto",
+        blocks: int | str = "auto",
+        clip: float | str = "auto",
+        batch_size: int | None = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.alpha = alpha
+        self.radius = radius
+        self.fit_intercept = fit_intercept
+        self.n_iter = n_iter
+        self.step = step
+        self.splitting = splitting
+        self.moment = moment
+        self.moment_bound = moment_bound
+        self.groups = groups
+        self.trim = trim
+        self.blocks = blocks
+        self.clip = clip
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("alpha", self.alpha, 0.0, closed=True)
+        for name in ("radius", "n_iter", "step", "moment_bound", "groups", "blocks", "clip", "batch_size"):
+            check_number(name, getattr(self, name), 0.0)
+        check_number("trim", self.trim, 0.0, closed=True)
+        check_number("moment", self.moment, 1.0)
+        for name in ("n_iter", "groups", "trim", "blocks", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and not is_auto(value) and value != int(value):
+                raise ValueError(f"{name} must be an integer, got {value!r}")
+        if self.moment > 2:
+            raise ValueError(f"moment must lie in (1, 2], got {self.moment!r}")
+        if self.groups % 2 == 0:
+            raise ValueError(f"groups must be odd, got {self.groups!r}")
+        if self.splitting and self.batch_size is not None:
+            raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
+
+    def _fit(self, data: PrivateData) -> LinearFit:
+        target = Target(self._loss(), float(self.alpha), math.inf if self.radius is None else self.radius, self.fit_intercept)
+        curator = self._make_curator()
+        self._warn(data)
+        fit = self._run(curator, data, target)
+        self.n_iter_ = fit.n_iter
+        self.privacy_ = curator.report()
+        return fit
+
+    def _run(self, curator: Curator, data: PrivateData, target: Target) -> LinearFit:
+        auto = Descent()
+        descent = Descent(
+            auto.n_iter if is_auto(self.n_iter) else int(self.n_iter),
+            auto.step if is_auto(self.step) else float(self.step),
+            None if is_auto(self.moment_bound) else float(self.moment_bound),
+            self.splitting,
+        )
+        if self.method == "smoothed":
+            return smoothed_descent(curator, data, target, descent)
+        if self.method == "median_of_means":
+            return median_of_means_descent(curator, data, target, descent, int(self.groups), self.moment)
+        if self.method == "trimmed":
+            return trimmed_descent(curator, data, target, descent, None if is_auto(self.trim) else int(self.trim))
+        if self.method == "sample_aggregate":
+            return sample_aggregate(curator, data, target, None if is_auto(self.blocks) else int(self.blocks))
+        if self.method == "clipped":
+            clip = None if is_auto(self.clip) else float(self.clip)
+            return clipped_descent(curator, data, target, descent, clip, self.batch_size)
+        return auto_linear(curator, data, target)
+
+    def _warn(self, data: PrivateData) -> None:
+        # Public arithmetic: the noise of one released mean of unit rows, over all columns.
+        noise = 2 * (data.d + 1) * gaussian_multiplier(self.epsilon, max(self.delta, 1e-300)) / data.n
+        if noise > 0.5:
+            warn_utility(
+                f"{data.n} rows are few for {data.d} columns at epsilon={self.epsilon:g}: noise will be about as large as the "
+                f"signal; {math.ceil(noise / 0.1 * data.n):,} rows would do"
+            )
+
+    def _set_errors(self, fit: LinearFit, confidence: float = 0.95) -> None:
+        if fit.covariance is None:
+            return
+        self.standard_errors_: Floats = np.sqrt(np.diag(fit.covariance)[:-1])
+        reach = stats.norm.ppf((1 + confidence) / 2) * self.standard_errors_
+        self.interval_: Floats = np.stack([fit.coef - reach, fit.coef + reach])
+
+    def _linear(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=[np.float64, np.float32])
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
+        return np.asarray(np.nan_to_num(scores), dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        # Noise makes a fit on a handful of rows useless by design.
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def refuse(unsupported: dict[str, Any]) -> None:
+    weight = unsupported.pop("sample_weight", None)
+    if weight is not None:
+        raise ValueError(
+            "sample_weight is not supported: a row of weight k counts k times, so its privacy would be k times weaker than "
+            "the claim, and weights that depend on the data would leak them"
+        )
+    if unsupported:
+        raise TypeError(f"fit() got unexpected arguments {sorted(unsupported)}")
+
+
+def check_number(name: str, value: Any, low: float, closed: bool = False) -> None:
+    """Refuse a number outside (low, inf), or [low, inf) if closed; "auto" and None pass."""
+    if value is None or is_auto(value):
+        return
+    if isinstance(value, (bool, str)) or not (math.isfinite(value) and (value > low or (closed and value == low))):
+        raise ValueError(f"{name} must be {'at least' if closed else 'larger than'} {low:g} and finite, got {value!r}")

@@ -1,0 +1,322 @@
+"""Private linear regression and classification for data that nobody can bound."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from fattail.base import is_auto
+from fattail.data import PrivateData
+from fattail.linear_base import LinearModel, check_number, documented, refuse
+from fattail.losses import Huber, Logistic, Loss, Squared
+
+Floats = NDArray[np.float64]
+
+
+class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+    intercept_: float
+
+    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array, frame or CSR matrix of shape (n, d)
+            Rows are people; columns may be in any unit.
+        y : array of shape (n,)
+
+        Returns
+        -------
+        self
+        """
+        refuse(unsupported)
+        self._check_parameters()
+        fit = self._fit(self._private_data(X, y))
+        self.coef_, self.intercept_ = fit.coef, fit.intercept
+        self._set_errors(fit)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predicted responses of new rows; costs no budget."""
+        return self._linear(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+@documented
+class DPLinearRegression(_Regressor):
+    """Least squares: private estimates of conditional means, with no bounds and no tuning.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,)
+    intercept_ : float
+    standard_errors_ : array of shape (d,)
+        Sampling and privacy noise together (``method="auto"``).
+    interval_ : array of shape (2, d)
+        Ends of approximate 95 % intervals of the coefficients (``method="auto"``).
+    n_iter_ : int
+    privacy_ : PrivacyReport
+
+    Notes
+    -----
+    {privacy}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fattail import DPLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> income = 40_000 * rng.lognormal(size=20_000)
+    >>> age = rng.uniform(18, 80, size=20_000)
+    >>> spent = 0.3 * income + 100 * age + 5_000 * rng.standard_t(2.5, size=20_000)
+    >>> model = DPLinearRegression(epsilon=1.0, random_state=0).fit(np.column_stack([income, age]), spent)
+    >>> model.coef_.round(2)  # doctest: +SKIP
+    array([ 0.3 , 98.  ])
+    """
+
+    def _loss(self) -> Loss:
+        return Squared()
+
+
+@documented
+class DPHuberRegressor(_Regressor):
+    """Robust regression: outliers in the response count linearly, not quadratically.
+
+    Parameters
+    ----------
+    threshold : float or "auto"
+        Residual, in units of the response, beyond which the loss is linear. ``"auto"`` lets the
+        method choose it privately, for the least error of the coefficients.
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,)
+    intercept_ : float
+    standard_errors_, interval_ : arrays
+        As in ``DPLinearRegression``.
+    n_iter_ : int
+    privacy_ : PrivacyReport
+
+    Notes
+    -----
+    With skewed noise the intercept is that of a Huber location, not of the mean; the slopes agree
+    with those of least squares when noise and features are independent.
+
+    {privacy}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fattail import DPHuberRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_t(3, size=(20_000, 2))
+    >>> y = X @ [1.0, -1.0] + rng.standard_t(1.5, size=20_000)
+    >>> DPHuberRegressor(epsilon=1.0, random_state=0).fit(X, y).coef_.round(1)
+    array([ 1., -1.])
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float | str = "auto",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        method: str = "auto",
+        alpha: float = 0.0,
+        radius: float | None = None,
+        fit_intercept: bool = True,
+        n_iter: int | str = "auto",
+        step: float | str = "auto",
+        splitting: bool = False,
+        moment: float = 2.0,
+        moment_bound: float | str = "auto",
+        groups: int = 1,
+        trim: int | str = "auto",
+        blocks: int | str = "auto",
+        clip: float | str = "auto",
+        batch_size: int | None = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            alpha=alpha,
+            radius=radius,
+            fit_intercept=fit_intercept,
+            n_iter=n_iter,
+            step=step,
+            splitting=splitting,
+            moment=moment,
+            moment_bound=moment_bound,
+            groups=groups,
+            trim=trim,
+            blocks=blocks,
+            clip=clip,
+            batch_size=batch_size,
+            random_state=random_state,
+            ledger=ledger,
+        )
+        self.threshold = threshold
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("threshold", self.threshold, 0.0)
+
+    def _loss(self) -> Loss:
+        return Huber(math.inf if is_auto(self.threshold) else float(self.threshold))
+
+
+@documented
+class DPLogisticRegression(ClassifierMixin, LinearModel):  # type: ignore[misc]
+    """Private logistic regression for two classes.
+
+    Parameters
+    ----------
+    classes : array of two labels
+        The labels, negative first. They are declared, not read from the data, because a label's
+        presence would tell. A row with another label counts as the first class.
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : array of two labels
+    coef_ : array of shape (1, d)
+    intercept_ : array of shape (1,)
+    standard_errors_, interval_ : arrays
+        As in ``DPLinearRegression``.
+    n_iter_ : int
+    privacy_ : PrivacyReport
+
+    Notes
+    -----
+    {privacy}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fattail import DPLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_t(3, size=(20_000, 2))
+    >>> y = (X @ [1.0, -1.0] + rng.logistic(size=20_000) > 0).astype(int)
+    >>> model = DPLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.7)
+    True
+    """
+
+    intercept_: Floats
+
+    def __init__(
+        self,
+        *,
+        classes: ArrayLike = (0, 1),
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        method: str = "auto",
+        alpha: float = 0.0,
+        radius: float | None = None,
+        fit_intercept: bool = True,
+        n_iter: int | str = "auto",
+        step: float | str = "auto",
+        splitting: bool = False,
+        moment: float = 2.0,
+        moment_bound: float | str = "auto",
+        groups: int = 1,
+        trim: int | str = "auto",
+        blocks: int | str = "auto",
+        clip: float | str = "auto",
+        batch_size: int | None = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            alpha=alpha,
+            radius=radius,
+            fit_intercept=fit_intercept,
+            n_iter=n_iter,
+            step=step,
+            splitting=splitting,
+            moment=moment,
+            moment_bound=moment_bound,
+            groups=groups,
+            trim=trim,
+            blocks=blocks,
+            clip=clip,
+            batch_size=batch_size,
+            random_state=random_state,
+            ledger=ledger,
+        )
+        self.classes = classes
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        labels = np.asarray(self.classes)
+        if labels.shape != (2,) or labels[0] == labels[1]:
+            raise ValueError(f"classes must be two different labels, got {self.classes!r}")
+
+    def _loss(self) -> Loss:
+        return Logistic()
+
+    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array, frame or CSR matrix of shape (n, d)
+            Rows are people; columns may be in any unit.
+        y : array of shape (n,)
+            Labels, of the two in ``classes``.
+
+        Returns
+        -------
+        self
+        """
+        refuse(unsupported)
+        self._check_parameters()
+        labels = np.asarray(self.classes)
+        if y is not None and not isinstance(X, PrivateData):
+            # A function of one row at a time: is it the second label?
+            y = (np.asarray(y) == labels[1]).astype(np.float64) if np.ndim(y) == 1 else y
+        fit = self._fit(self._private_data(X, y, y_numeric=False))
+        self.classes_ = labels
+        self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
+        self._set_errors(fit)
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Log-odds of the second class; costs no budget."""
+        return self._linear(X)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the two classes, a column each; costs no budget."""
+        second = expit(self._linear(X))
+        return np.column_stack([1 - second, second])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Likelier of the two classes; costs no budget."""
+        labels: NDArray[Any] = self.classes_[(self._linear(X) > 0).astype(int)]
+        return labels
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        return tags
