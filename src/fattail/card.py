@@ -99,7 +99,7 @@ class Card:
             estimator.privacy_,
             results,
             quantity,
-            getattr(estimator, "confidence", None),
+            getattr(estimator, "confidence", 0.95 if hasattr(estimator, "interval_") else None),
             about,
             limits,
             tuple(notes),
@@ -201,14 +201,6 @@ def _posterior(epsilon: float) -> float:
 
 def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Result, ...]]:
     """Means with intervals, centers of groups, or coefficients (the non-zero ones, with the intercept)."""
-    if hasattr(estimator, "mean_"):
-        values = np.atleast_1d(estimator.mean_)
-        limits = np.reshape(np.asarray(estimator.interval_, dtype=float), (-1, 2))
-        labels = names or [f"column {j}" for j in range(values.size)]
-        return "mean", tuple(
-            Result(str(n), float(v), *(None if np.isnan(end) else float(end) for end in ends))
-            for n, v, ends in zip(labels, values, limits, strict=True)
-        )
     if hasattr(estimator, "means_"):
         labels = names or [f"x{j}" for j in range(np.shape(estimator.means_)[1])]
         return "center", tuple(
@@ -216,16 +208,26 @@ def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Re
             for k, center in enumerate(estimator.means_)
             for n, v in zip(labels, center, strict=True)
         )
-    coef = np.atleast_2d(np.asarray(getattr(estimator, "coef_", np.empty((0, 0))), dtype=float))
-    labels = list(names) if names else [f"x{j}" for j in range(coef.shape[1])]
-    rows = coef if coef.shape[1] == len(labels) else coef.T
-    found = []
-    for k, row in enumerate(rows):
-        suffix = f" ({k})" if len(rows) > 1 else ""
-        found += [Result(f"{labels[j]}{suffix}", float(row[j])) for j in np.flatnonzero(row)]
+    quantity = "mean" if hasattr(estimator, "mean_") else "coefficient"
+    values = np.ravel(estimator.mean_ if quantity == "mean" else estimator.coef_).astype(float)
+    labels = names or [f"{'column ' if quantity == 'mean' else 'x'}{j}" for j in range(values.size)]
+    found = tuple(
+        Result(str(n), float(v), *(None if np.isnan(end) else float(end) for end in ends))
+        for n, v, *ends in zip(labels, values, *_ends(estimator, values), strict=True)
+        if quantity == "mean" or v != 0
+    )
     if hasattr(estimator, "intercept_"):
-        found += [Result("intercept", float(v)) for v in np.atleast_1d(estimator.intercept_)]
-    return "coefficient", tuple(found)
+        found += tuple(Result("intercept", float(v)) for v in np.ravel(estimator.intercept_))
+    return quantity, found
+
+
+def _ends(estimator: Any, values: Any) -> Any:
+    """Lower and upper ends of the intervals, NaN where there are none."""
+    limits = np.asarray(getattr(estimator, "interval_", None), dtype=float)
+    for ends in (limits, limits.T):
+        if ends.shape == (2, values.size) and not np.any((ends[0] > values) | (ends[1] < values)):
+            return ends
+    return np.full((2, values.size), np.nan)
 
 
 def _number(value: Any) -> str:

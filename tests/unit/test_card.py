@@ -100,6 +100,15 @@ def test_only_the_largest_coefficients_are_shown(card: Card) -> None:
     assert "column 99" in page.to_html() and "column 2<" not in page.to_html()
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_intervals_belong_to_their_coefficients(card: Card, transposed: bool) -> None:
+    ends = np.array([[0.5, -3.0], [1.5, -1.0]])
+    model = SimpleNamespace(
+        coef_=np.array([[1.0, -2.0]]), interval_=ends.T if transposed else ends, method="auto", privacy_=card.report
+    )
+    assert Card.of(model).results == (Result("x0", 1.0, 0.5, 1.5), Result("x1", -2.0, -3.0, -1.0))
+
+
 def test_pictures_stay_inside_their_cell(card: Card) -> None:
     places = [float(v) for v in re.findall(r"(?:left|width):(-?[\d.]+)%", card.to_html())]
     assert places and all(0 <= p <= 100 for p in places)
