@@ -16,7 +16,9 @@ import fattail
 from fattail import plots
 from fattail.card import Card
 
-costs = 1000 * np.random.default_rng(0).pareto(2.1, (20_000, 1))
+rng = np.random.default_rng(0)
+age = rng.uniform(18, 90, (20_000, 1))
+cost = 40 * age[:, 0] + 1000 * rng.pareto(2.1, 20_000)
 ledger = fattail.Ledger(os.path.join(tempfile.mkdtemp(), "budget.db"))
 account = ledger.open("costs-2026", epsilon=2.0, delta=1e-5)
 
@@ -26,10 +28,10 @@ account = ledger.open("costs-2026", epsilon=2.0, delta=1e-5)
 answers = []
 try:
     while True:
-        answers.append(fattail.DPMean(epsilon=0.5, delta=1e-6, ledger=account).fit(costs))
+        answers.append(fattail.DPLinearRegression(epsilon=0.5, delta=1e-6, ledger=account).fit(age, cost))
 except fattail.BudgetExceededError as refusal:
     print(refusal)
-print(f"{len(answers)} answers at epsilon 0.5 from a total of 2: composition is tighter than a sum")
+print(f"{len(answers)} answers at epsilon 0.5 from a total of 2: what was done composes better than epsilons add")
 
 # %%
 # What was spent, in order.
@@ -40,4 +42,4 @@ plt.show()
 # %%
 # The card of the last answer, as a notebook would show it (in a file: ``card.save("card.html")``).
 
-Card.of(answers[-1], names=["cost"], facts={"rows": len(costs)}, account=account)
+Card.of(answers[-1], names=["age"], facts={"rows": len(cost)}, account=account)

@@ -21,6 +21,7 @@ def price_of_privacy(
     errors: Mapping[str, Any],
     *,
     baseline: float | None = None,
+    baseline_label: str = "not private",
     ylabel: str = "error",
     ax: Any = None,
 ) -> Any:
@@ -34,7 +35,7 @@ def price_of_privacy(
         repetitions, the median and the middle half are drawn.
     baseline : float, optional
         Error without privacy, as a dashed line.
-    ylabel : str
+    baseline_label, ylabel : str
     ax : matplotlib axes, optional
 
     Examples
@@ -53,10 +54,10 @@ def price_of_privacy(
         ax.plot(epsilons, middle, "o-", color=color, label=name, markersize=4)
         ax.fill_between(epsilons, low, high, color=color, alpha=0.15, linewidth=0)
     if baseline is not None:
-        ax.axhline(baseline, linestyle="--", color="#5b6775", label="not private")
+        ax.axhline(baseline, linestyle="--", color=COLORS[5], label=baseline_label)
     ax.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=ylabel)
     ax.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
-    ax.minorticks_off()
+    ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     ax.legend(frameon=False)
     return ax
 
