@@ -128,7 +128,7 @@ def test_many_rows_do_not_round():
         kernel(V, r, np.zeros(1), np.ones(1), *extra, out)
         assert out == rows * (2**30 - 1)
     out = np.zeros(1, dtype=np.int64)
-    K.dense.smooth_block(V, r, np.zeros(1), np.full(1, TABLE.kappa), *TABLE[1:-1], out)
+    K.dense.smooth_block(V, r, np.zeros(1), np.ones(1), *TABLE[:-1], out)
     assert out == rows * terms("smooth", V[:1], r[:1], 0.0, 1.0).item()
 
 

@@ -84,7 +84,7 @@ def _sum_columns(
     out: Ints,
 ) -> None:
     d = len(out)
-    c, inv_s = _vector(c, d, 0.0), _vector(inv_s, d, 1.0)
+    c, inv_s = _vector(c, 0, 0.0), _vector(inv_s, d, 1.0)
     parts = _parts(block)
     if parts is not None:
         sparse_kernel(*parts, _vector(r, len(parts[2]) - 1, 1.0), c, inv_s, *extra, out)
@@ -121,10 +121,7 @@ def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats,
 
     ``table`` is `fattail.robust.catoni.table`'s, for the map ``g`` of one ``beta``.
     """
-    kappa, *extra, _ = table
-    with np.errstate(all="ignore"):
-        inv_s = inv_s * kappa
-    _sum_columns(dense.smooth_block, sparse.smooth_rows, block, r, c, inv_s, extra, out)
+    _sum_columns(dense.smooth_block, sparse.smooth_rows, block, r, c, inv_s, table[:-1], out)
 
 
 def ball_sums(

@@ -55,8 +55,9 @@ def near(b, slope):
 
 
 @njit(**JIT)
-def horner(cells, k, t):
-    """Evaluate the polynomial of cell ``k``."""
+def horner(cells, k, x):
+    """Evaluate the polynomial of cell ``k`` at ``x``, from the cell's lower end."""
+    t = x - cells[k, 5]
     return (((cells[k, 4] * t + cells[k, 3]) * t + cells[k, 2]) * t + cells[k, 1]) * t + cells[k, 0]
 
 
@@ -66,34 +67,44 @@ def far(a, shift, base, cells):
     if a != a:
         return 0.0
     x = min(abs(a), CAP)
-    key = np.float64(x).view(np.int64) >> shift
-    h = horner(cells, key - base, x - np.int64(key << shift).view(np.float64))
+    h = horner(cells, (np.float64(x).view(np.uint64) >> np.uint64(shift)) - np.uint64(base), x)
     return np.rint(clamp(h if a > 0.0 else -h, UNIT))
 
 
 @njit(**JIT)
-def _flush(acc, out):
-    for j in range(acc.size):
-        out[j] += np.int64(acc[j])
-        acc[j] = 0.0
+def _load(value, low, size, default, tile):
+    """Copy a stretch of a vector to ``tile``; an empty vector stands for a constant."""
+    for k in range(size):
+        tile[k] = value[low + k] if value.size > 0 else default
+
+
+@njit(**JIT)
+def _flush(acc, low, size, out):
+    for k in range(size):
+        out[low + k] += np.int64(acc[k])
+        acc[k] = 0.0
 
 
 @njit(**JIT)
 def bound_block(V, r, c, inv_s, edge, out):
-    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``."""
+    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; an empty c is zero."""
     n, d = V.shape
-    acc = np.zeros(d)
+    acc, centre, inverse = np.zeros(TILE), np.empty(TILE), np.empty(TILE)
     for low in range(0, d, TILE):
+        size = min(TILE, d - low)
+        _load(c, low, size, 0.0, centre)
+        _load(inv_s, low, size, 1.0, inverse)
+        start = np.uint64(low)
         for i in range(n):
-            for j in range(np.uint64(low), np.uint64(min(low + TILE, d))):
-                acc[j] += bound((r[i] * V[i, j] - c[j]) * inv_s[j], edge)
+            for k in range(np.uint64(size)):
+                acc[k] += bound((r[i] * V[i, start + k] - centre[k]) * inverse[k], edge)
             if i % FLUSH == FLUSH - 1:
-                _flush(acc, out)
-    _flush(acc, out)
+                _flush(acc, low, size, out)
+        _flush(acc, low, size, out)
 
 
 @njit(**JIT)
-def smooth_block(V, r, c, inv_s, core, slope, shift, base, cells, out):
+def smooth_block(V, r, c, inv_s, kappa, core, slope, shift, base, cells, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``.
 
     A first sweep clamps the arguments to the core, adds the core polynomial in vector registers,
@@ -103,52 +114,53 @@ def smooth_block(V, r, c, inv_s, core, slope, shift, base, cells, out):
     a clamped argument is, and the polynomial is public and below 2**30 there.
     """
     n, d = V.shape
-    acc = np.zeros(d)
-    size = np.empty(TILE)
-    corner = np.empty(TILE)
-    size_bits = size.view(np.uint64)
-    corner_bits = corner.view(np.uint64)
-    bits = np.uint64(shift)
+    acc, centre, inverse = np.zeros(TILE), np.empty(TILE), np.empty(TILE)
+    table = np.empty(TILE)
+    bits = table.view(np.uint64)
     rim = near(core, slope)  # what the first sweep adds for an argument beyond, or NaN
     for low in range(0, d, TILE):
-        start, stop = np.uint64(low), np.uint64(min(low + TILE, d))
+        size = min(TILE, d - low)
+        _load(c, low, size, 0.0, centre)
+        _load(inv_s, low, size, 1.0, inverse)
+        for k in range(size):
+            inverse[k] *= kappa
+        start, stop = np.uint64(low), np.uint64(size)
         for i in range(n):
             beyond = 0
-            for j in range(start, stop):
-                a = (r[i] * V[i, j] - c[j]) * inv_s[j]
+            for k in range(stop):
+                a = (r[i] * V[i, start + k] - centre[k]) * inverse[k]
                 b = clamp(a, core)
-                acc[j] += near(b, slope)
+                acc[k] += near(b, slope)
                 beyond += 0 if a == b else 1
-            if 8 * beyond > stop - start:
-                for j in range(start, stop):
-                    x = abs((r[i] * V[i, j] - c[j]) * inv_s[j])
+            if 8 * beyond > size:
+                for k in range(stop):
+                    x = abs((r[i] * V[i, start + k] - centre[k]) * inverse[k])
                     x = x if x > core else core
-                    size[j - start] = x if x < CAP else CAP
-                for k in range(stop - start):
-                    corner_bits[k] = size_bits[k] >> bits << bits
-                for k in range(stop - start):
-                    key = np.int64(size_bits[k] >> bits) - base
-                    size[k] = horner(cells, key, size[k] - corner[k])
-                for j in range(start, stop):
-                    a = (r[i] * V[i, j] - c[j]) * inv_s[j]
-                    h = np.rint(clamp(size[j - start], UNIT)) - rim
+                    table[k] = x if x < CAP else CAP
+                for k in range(stop):
+                    cell = (bits[k] >> np.uint64(shift)) - np.uint64(base)
+                    table[k] = horner(cells, cell, table[k])
+                for k in range(stop):
+                    a = (r[i] * V[i, start + k] - centre[k]) * inverse[k]
+                    h = np.rint(clamp(table[k], UNIT)) - rim
                     h = h if a > 0.0 else -h
                     h = h if a == a else -rim
-                    acc[j] += 0.0 if abs(a) <= core else h
+                    acc[k] += 0.0 if abs(a) <= core else h
             elif beyond > 0:
-                for first in range(start, stop, np.uint64(STRETCH)):
+                for first in range(np.uint64(0), stop, np.uint64(STRETCH)):
                     last = min(first + np.uint64(STRETCH), stop)
                     beyond = 0
-                    for j in range(first, last):
-                        beyond += 0 if abs((r[i] * V[i, j] - c[j]) * inv_s[j]) <= core else 1
+                    for k in range(first, last):
+                        a = (r[i] * V[i, start + k] - centre[k]) * inverse[k]
+                        beyond += 0 if abs(a) <= core else 1
                     if beyond > 0:
-                        for j in range(first, last):
-                            a = (r[i] * V[i, j] - c[j]) * inv_s[j]
+                        for k in range(first, last):
+                            a = (r[i] * V[i, start + k] - centre[k]) * inverse[k]
                             if not abs(a) <= core:
-                                acc[j] += far(a, shift, base, cells) + (rim if a < 0.0 else -rim)
+                                acc[k] += far(a, shift, base, cells) + (rim if a < 0.0 else -rim)
             if i % FLUSH == FLUSH - 1:
-                _flush(acc, out)
-    _flush(acc, out)
+                _flush(acc, low, size, out)
+        _flush(acc, low, size, out)
 
 
 @njit(**JIT)
@@ -247,5 +259,5 @@ def ball_block(V, r, c, inv_s, inside, limit, out):
                 u = finite((r[i] * V[i, j] - c[j]) * inv_s[j])
                 acc[j] += np.rint(clamp(u * factor, UNIT))
             if i % FLUSH == FLUSH - 1:
-                _flush(acc, out)
-    _flush(acc, out)
+                _flush(acc, 0, d, out)
+    _flush(acc, 0, d, out)

@@ -17,21 +17,24 @@ from .dense import JIT, LANES, UNIT, bound, clamp, far, finite, fold, near, resc
 
 @njit(**JIT)
 def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
-    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``, implicit zeros included."""
+    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; an empty c is zero."""
     d = out.size
-    zeros = np.zeros(d, dtype=np.int64)
+    zeros = np.zeros(c.size, dtype=np.int64)
     rows = 0
     for i in range(indptr.size - 1):
         finite_row = abs(r[i]) < math.inf  # else r * 0 is NaN, and an implicit zero counts 0
         rows += finite_row
         last = -1
         for k in range(indptr[i], indptr[i + 1]):
-            j = indices[k]
+            j = np.int64(indices[k])
             if last < j < d:
                 last = j
-                out[j] += np.int64(bound((r[i] * data[k] - c[j]) * inv_s[j], edge))
-                zeros[j] -= finite_row
-    for j in range(d):
+                centre = 0.0
+                if c.size > 0:
+                    centre = c[j]
+                    zeros[j] -= finite_row
+                out[j] += np.int64(bound((r[i] * data[k] - centre) * inv_s[j], edge))
+    for j in range(c.size):
         out[j] += (rows + zeros[j]) * np.int64(bound((0.0 - c[j]) * inv_s[j], edge))
 
 
@@ -42,24 +45,27 @@ def smooth(a, core, slope, shift, base, cells):
 
 
 @njit(**JIT)
-def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, shift, base, cells, out):
+def smooth_rows(data, indices, indptr, r, c, inv_s, kappa, core, slope, shift, base, cells, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``."""
     d = out.size
-    zeros = np.zeros(d, dtype=np.int64)
+    zeros = np.zeros(c.size, dtype=np.int64)
     rows = 0
     for i in range(indptr.size - 1):
         finite_row = abs(r[i]) < math.inf
         rows += finite_row
         last = -1
         for k in range(indptr[i], indptr[i + 1]):
-            j = indices[k]
+            j = np.int64(indices[k])
             if last < j < d:
                 last = j
-                a = (r[i] * data[k] - c[j]) * inv_s[j]
+                centre = 0.0
+                if c.size > 0:
+                    centre = c[j]
+                    zeros[j] -= finite_row
+                a = (r[i] * data[k] - centre) * (inv_s[j] * kappa)
                 out[j] += np.int64(smooth(a, core, slope, shift, base, cells))
-                zeros[j] -= finite_row
-    for j in range(d):
-        a = (0.0 - c[j]) * inv_s[j]
+    for j in range(c.size):
+        a = (0.0 - c[j]) * (inv_s[j] * kappa)
         out[j] += (rows + zeros[j]) * np.int64(smooth(a, core, slope, shift, base, cells))
 
 

@@ -123,7 +123,7 @@ class Table(NamedTuple):
     base: int
     """Cell number of the first row of ``cells``."""
     cells: Floats
-    """Polynomial coefficients by cell, constant first, in ``|x|`` minus the cell's lower end."""
+    """By cell: coefficients in ``|x|`` minus the cell's lower end, constant first, then that end."""
     sup: float
 
 
@@ -144,7 +144,7 @@ def _cells(beta: float, kappa: float, first: int, last: int, shift: int) -> tupl
     probes = np.array([0.0, 0.07, 0.35, 0.65, 0.93])
     value = unit @ np.vander(probes, _DEGREE + 1, increasing=True).T
     error = np.abs(value - reference((low + width * probes) / kappa, beta)).max()
-    return unit / width ** np.arange(_DEGREE + 1), float(error)
+    return np.hstack([unit / width ** np.arange(_DEGREE + 1), low]), float(error)
 
 
 def _bits(a: float) -> int:
@@ -166,7 +166,7 @@ def table(beta: float) -> Table:
     # The kernels bound the argument of the core polynomial, not its value.
     if not (3.0 * core**2 < slope and core * (slope - core**2) < UNIT):
         raise AssertionError("the core polynomial must increase to less than the supremum")
-    cells = np.ascontiguousarray(cells * scale)
+    cells[:, :-1] *= scale
     cells.setflags(write=False)  # shared by every caller of the cache
     return Table(kappa, core, slope, shift, first, cells, sup(beta))
 
@@ -179,9 +179,8 @@ def scaled(x: ArrayLike, t: Table) -> Floats:
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(all="ignore"):
         size = np.fmin(np.fmax(np.abs(x), t.core), CAP)
-        key = size.view(np.int64) >> t.shift
-        cell = t.cells[key - t.base]
-        step = size - (key << t.shift).view(np.float64)
+        cell = t.cells[(size.view(np.int64) >> t.shift) - t.base]
+        step = size - cell[..., -1]
         far = cell[..., _DEGREE]
         for power in range(_DEGREE - 1, -1, -1):
             far = far * step + cell[..., power]
