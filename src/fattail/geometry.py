@@ -36,7 +36,7 @@ def project_l1_ball(w: ArrayLike, radius: float) -> Floats:
     descending = np.sort(magnitude)[::-1]
     excess = (np.cumsum(descending) - radius) / np.arange(1, w.size + 1)
     cut = excess[np.flatnonzero(descending > excess)[-1]]
-    return np.sign(w) * np.maximum(magnitude - cut, 0.0)
+    return np.asarray(np.sign(w) * np.maximum(magnitude - cut, 0.0))
 
 
 def hard_threshold(w: ArrayLike, s: int) -> Floats:

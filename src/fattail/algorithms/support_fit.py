@@ -151,7 +151,7 @@ def typical_entry(block: Block, scale: Floats) -> Floats:
     """Mean magnitude of each row's non-zero entries, in units of the columns' scale."""
     if sparse.issparse(block.X):
         X = abs(block.X) @ sparse.diags(1 / scale)
-        return np.asarray(X.sum(axis=1)).ravel() / np.maximum(np.diff(X.indptr), 1)
+        return np.asarray(X.sum(axis=1).ravel() / np.maximum(np.diff(X.indptr), 1)).ravel()
     X = np.abs(block.X)
     return np.asarray((X @ (1 / scale)) / np.maximum(np.count_nonzero(X, axis=1), 1))
 

@@ -1,0 +1,140 @@
+"""What the iterative hard-thresholding methods of the papers share: units, peeling, and the loop.
+
+The papers assume that features and responses have about unit size. Where the user gives no
+clips, a tenth of the budget buys them: the typical size of a feature and of the response.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.algorithms.support_fit import centre, centre_plan, typical, typical_entry
+from fattail.data import Block, PrivateData
+from fattail.geometry import project_ball
+from fattail.losses import Loss
+from fattail.privacy import Bounded, Curator, Gaussian, Mechanism, TopK
+from fattail.privacy.peeling import LaplacePeeling, LaplaceValues
+
+Floats = NDArray[np.float64]
+Gradient = Callable[[Floats, Any], Bounded]
+
+UNITS = 0.03
+
+
+@dataclass(frozen=True)
+class Options:
+    """Public choices of the papers' sparse methods; None leaves one to the library.
+
+    Attributes
+    ----------
+    sparsity : int
+    n_iter : int or None
+    step : float or None
+        Multiple of the default step.
+    feature_clip, response_clip : float or None
+        Sizes beyond which features, and responses or residuals, are clipped.
+    radius : float
+        Coefficients are kept in this ball.
+    splitting : bool
+        Each step on its own rows, as printed; all rows at each step is better by sqrt(T).
+    peeling : {"gumbel", "laplace"}
+    fit_intercept : bool
+        Fix the intercept at a private centre of the response.
+    """
+
+    sparsity: int
+    n_iter: int | None = None
+    step: float | None = None
+    feature_clip: float | None = None
+    response_clip: float | None = None
+    radius: float = math.inf
+    splitting: bool = False
+    peeling: str = "gumbel"
+    fit_intercept: bool = True
+
+    def folds(self, data: PrivateData, n_iter: int) -> tuple[Any, ...]:
+        return data.folds(n_iter) if self.splitting else (None,) * n_iter
+
+
+@dataclass(frozen=True)
+class Units:
+    """Private size of features and responses, and the centre of the latter: three small releases."""
+
+    options: Options
+    loss: Loss
+
+    entries: ClassVar[TopK] = TopK("typical feature", UNITS)
+    size: ClassVar[TopK] = TopK("typical response", UNITS)
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        o = self.options
+        return (
+            *((self.entries,) if o.feature_clip is None else ()),
+            *(centre_plan(self.loss) if o.fit_intercept else ()),
+            *((self.size,) if self._buys_size else ()),
+        )
+
+    @property
+    def _buys_size(self) -> bool:
+        return self.options.response_clip is None and math.isinf(self.loss.slope)
+
+    def find(self, curator: Curator, data: PrivateData) -> tuple[float, float, float]:
+        """Clip of features, clip of residuals, intercept."""
+        o = self.options
+        K = o.feature_clip
+        if K is None:
+            K = 2 * typical(curator, self.entries, data, lambda b: typical_entry(b, np.ones(data.d)), 0.5)
+        level = centre(curator, data, centre_plan(self.loss)) if o.fit_intercept else 0.0
+        tau = o.response_clip if o.response_clip is not None else self.loss.slope
+        if self._buys_size:
+            tau = 1.5 * typical(curator, self.size, data, lambda b: b.y - level, 0.5)
+        return float(K), float(tau), level
+
+
+def residual_rows(loss: Loss, w: Floats, level: float) -> Callable[[Block], tuple[Any, Floats]]:
+    """Gradient rows of a linear model, as (rows, derivative of the loss)."""
+    return lambda b: (b.X, loss.derivative(np.asarray(b.X @ w) + level, b.y))
+
+
+@dataclass(frozen=True)
+class Peeling:
+    """Private top-s selection and release (tao2022 Algorithm 4, tian2025 Algorithm 2)."""
+
+    select: Mechanism
+    release: Mechanism
+
+    @classmethod
+    def planned(cls, options: Options, n_iter: int, share: float = 1.0) -> Peeling:
+        s, count, folds = options.sparsity, n_iter, options.splitting
+        if options.peeling == "laplace":  # one noise scale for both steps, as printed: shares 4 to 1
+            return cls(
+                LaplacePeeling("support", 0.8 * share, count=count, folds=folds, k=s),
+                LaplaceValues("coefficients", 0.2 * share, count=count, folds=folds, k=s),
+            )
+        return cls(
+            TopK("support", 0.5 * share, count=count, folds=folds, k=s),
+            Gaussian("coefficients", 0.5 * share, count=count, folds=folds),
+        )
+
+    def __call__(self, curator: Curator, v: Bounded) -> Floats:
+        w = np.zeros(v.size)
+        chosen = np.sort(curator.select(self.select, v.magnitudes()))
+        w[chosen] = curator.release(self.release, v[chosen].to(self.release.norm))
+        return w
+
+
+def hard_thresholding(
+    curator: Curator, peeling: Peeling, gradient: Gradient, d: int, steps: Iterable[tuple[float, Any]], radius: float
+) -> Floats:
+    """``w <- project(peel(w - step * gradient))`` over (step, fold) pairs."""
+    w = np.zeros(d)
+    for step, fold in steps:
+        w = project_ball(peeling(curator, w - step * gradient(w, fold)), radius)
+    return w

@@ -1,0 +1,172 @@
+"""The sparse estimators: audits, errors, names, and scikit-learn's own checks."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fattail
+from fattail import DPSparseClassifier, DPSparseRegressor, audit
+
+CASES = [(cls, m) for cls in (DPSparseRegressor, DPSparseClassifier) for m in cls._methods]
+each_case = pytest.mark.parametrize(("cls", "method"), CASES, ids=[f"{c.__name__}-{m}" for c, m in CASES])
+
+
+def problem(cls, n=300, d=12, seed=0, s=2):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    beta = np.zeros(d)
+    beta[:s] = [3.0, -2.0][:s]
+    z = X @ beta
+    if cls is DPSparseClassifier:
+        return X, (2 * z + rng.logistic(size=n) > 0).astype(int), beta
+    return X, z + rng.standard_t(1.75, n), beta
+
+
+def as_csr(X):
+    """The same numbers as rows with few entries: small ones become zeros."""
+    return sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
+
+
+@each_case
+@pytest.mark.parametrize("options", [{}, {"sparsity": "auto", "fit_intercept": False}], ids=["given", "auto"])
+def test_fuzz(cls, method, options):
+    X, y, _ = problem(cls)
+    estimator = cls(**{"sparsity": 2, "method": method, "random_state": 1, **options})
+    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=6, seed=3) <= 1
+
+
+@pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
+@pytest.mark.parametrize("method", ["auto", "iht_truncated", "knowledge_transfer", "two_stage"])
+def test_fuzz_csr(cls, method):
+    X, y, _ = problem(cls)
+    estimator = cls(2, method=method, random_state=1)
+    assert audit.fuzz(lambda X, y: estimator.fit(sparse.csr_matrix(X), y), (as_csr(X).toarray(), y), trials=6, seed=4) <= 1
+
+
+@pytest.mark.parametrize("method", ["iht_huber", "iht_l1", "iht_truncated", "iht_squared"])
+@pytest.mark.parametrize("options", [{"peeling": "laplace"}, {"splitting": True}, {"response_clip": 2.0, "feature_clip": 1.0}])
+def test_fuzz_options(method, options):
+    X, y, _ = problem(DPSparseRegressor)
+    estimator = DPSparseRegressor(2, method=method, random_state=1, **options)
+    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=4, seed=5) <= 1
+
+
+@each_case
+def test_finds_two_strong_columns_among_many(cls, method):
+    X, y, beta = problem(cls, n=6000, d=100)
+    estimator = cls(2, epsilon=8.0, method=method, random_state=0).fit(X, y)
+    assert set(estimator.support_) == {0, 1}
+    coef = np.ravel(estimator.coef_)
+    assert np.all(np.sign(coef[:2]) == np.sign(beta[:2]))
+    assert np.count_nonzero(coef) == len(estimator.support_)
+
+
+@each_case
+@pytest.mark.parametrize("sparsity", [1, 5, 12])
+def test_never_more_columns_than_asked(cls, method, sparsity):
+    X, y, _ = problem(cls)
+    assert len(cls(sparsity, method=method, random_state=0).fit(X, y).support_) <= sparsity
+
+
+@pytest.mark.parametrize("method", [m for m in DPSparseRegressor._methods if m != "auto"])
+def test_dense_equals_csr(method):
+    # "auto" takes sparse storage as knowledge that rows are short and releases other things.
+    X, y, _ = problem(DPSparseRegressor)
+    X = as_csr(X)
+    a = DPSparseRegressor(2, method=method, random_state=0).fit(X, y)
+    b = DPSparseRegressor(2, method=method, random_state=0).fit(X.toarray(), y)
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-6)
+
+
+def test_auto_on_short_rows_finds_the_columns():
+    rng = np.random.default_rng(0)
+    words = sparse.random(8000, 400, density=0.02, random_state=rng, data_rvs=lambda k: rng.uniform(0.5, 1.5, k))
+    X = sparse.hstack([sparse.csr_matrix((rng.random((8000, 3)) < 0.3) * 1.0), words], format="csr")
+    z = X[:, :3] @ [2.0, -2.0, 1.5] - 0.3
+    y = (z + rng.logistic(size=8000) > 0).astype(int)
+    model = DPSparseClassifier(3, epsilon=2.0, random_state=0).fit(X, y)
+    assert set(model.support_) == {0, 1, 2}
+    best = np.mean((z > 0) == y)
+    assert model.score(X, y) > best - 0.02
+    response = X[:, :3] @ [2.0, -2.0, 1.5] + rng.standard_t(1.75, 8000)
+    model = DPSparseRegressor(3, epsilon=2.0, random_state=0).fit(X, response)
+    assert set(model.support_) == {0, 1, 2}
+    np.testing.assert_allclose(model.coef_[:3], [2.0, -2.0, 1.5], atol=0.4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sparsity": 0}, "sparsity must be a positive integer"),
+        ({"sparsity": 2.5}, "sparsity must be a positive integer"),
+        ({"sparsity": 13}, "at most the number of columns, 12, got 13"),
+        ({"public_features": np.ones((5, 3))}, r"as many columns as X, 12, got shape \(5, 3\)"),
+        ({"feature_scale": np.zeros(12)}, "feature_scale must be positive"),
+        ({"peeling": "magic"}, "gumbel"),
+        ({"n_iter": 0}, "n_iter must be"),
+        ({"response_clip": -1.0}, "response_clip must be larger than 0"),
+    ],
+)
+def test_errors_say_what_is_allowed(options, message):
+    X, y, _ = problem(DPSparseRegressor)
+    ledger = fattail.Budget(1.0, 1e-6)
+    with pytest.raises(ValueError, match=message):
+        DPSparseRegressor(**{"sparsity": 2, "ledger": ledger, **options}).fit(X, y)
+    assert not ledger.history  # nothing was charged
+
+
+@pytest.mark.parametrize("method", ["iht_huber", "iht_l1", "iht_squared"])
+def test_methods_without_a_logistic_form_name_those_that_have_one(method):
+    X, y, _ = problem(DPSparseClassifier)
+    with pytest.raises(ValueError, match=r"no logistic form.*iht_truncated.*two_stage"):
+        DPSparseClassifier(2, method=method).fit(X, y)
+
+
+def test_names_and_summary():
+    pd = pytest.importorskip("pandas")
+    X, y, _ = problem(DPSparseRegressor, n=6000)
+    frame = pd.DataFrame(X, columns=[f"gene {j}" for j in range(12)])
+    model = DPSparseRegressor(2, epsilon=8.0, random_state=0).fit(frame, y)
+    assert list(model.get_feature_names_out()) == ["gene 0", "gene 1"]
+    text = model.summary()
+    assert text.startswith("2 of 12 columns") and "gene 0" in text and "(intercept)" in text
+    assert list(DPSparseRegressor(2, epsilon=8.0, random_state=0).fit(X, y).get_feature_names_out()) == ["x0", "x1"]
+
+
+def test_public_features_of_the_user():
+    X, y, beta = problem(DPSparseRegressor, n=6000, d=40)
+    public = np.random.default_rng(1).normal(size=(500, 40))
+    for rows in (public, sparse.csr_matrix(public), np.zeros((3, 40))):
+        model = DPSparseRegressor(2, method="knowledge_transfer", epsilon=8.0, public_features=rows, random_state=0).fit(X, y)
+        assert set(model.support_) == {0, 1}
+        np.testing.assert_allclose(model.coef_[:2], beta[:2], atol=1.2)
+
+
+EXPECTED = {
+    "check_sample_weights_pandas_series": "weights would multiply a row's influence; refused",
+    "check_sample_weights_not_an_array": "weights would multiply a row's influence; refused",
+    "check_sample_weights_list": "weights would multiply a row's influence; refused",
+    "check_sample_weights_shape": "weights would multiply a row's influence; refused",
+    "check_sample_weights_not_overwritten": "weights would multiply a row's influence; refused",
+    "check_sample_weight_equivalence_on_dense_data": "weights would multiply a row's influence; refused",
+    "check_sample_weight_equivalence_on_sparse_data": "weights would multiply a row's influence; refused",
+    "check_classifiers_classes": "labels are declared, not read off the data, which would leak",
+    "check_classifiers_one_label": "labels are declared, not read off the data, which would leak",
+    "check_classifiers_one_label_sample_weights": "labels are declared, not read off the data, which would leak",
+    "check_classifiers_regression_target": "a label that was not declared counts as the first class, for one row at a time",
+    "check_classifiers_train": "needs more rows than the check has; labels are declared",
+    "check_supervised_y_2d": "needs labels -1 and 1, which are declared",
+}
+
+
+@parametrize_with_checks(
+    [DPSparseRegressor(1, random_state=0), DPSparseClassifier(1, random_state=0)],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
+def test_sklearn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fattail.UtilityWarning)
+        check(estimator)
