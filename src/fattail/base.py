@@ -13,7 +13,7 @@ from fattail.data import PrivateData
 from fattail.privacy import Curator, PrivacyReport, check_budget
 from fattail.privacy.noise import noise_source
 from fattail.sources import is_stream
-from fattail.tables import is_frame, take_target
+from fattail.tables import is_frame, schema_of, take_target
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -56,8 +56,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         if isinstance(X, PrivateData) or is_stream(X):
             return self._stream(X if isinstance(X, PrivateData) else PrivateData(X, y), ensure_min_samples)
-        if isinstance(y, str) and is_frame(X):
-            X, y = take_target(X, y)
+        if is_frame(X):
+            X, y = take_target(X, y) if isinstance(y, str) else (X, y)
+            schema_of(X).check()  # scikit-learn's message would show a value
         options: dict[str, Any] = {
             "accept_sparse": "csr" if accept_sparse else False,
             "dtype": [np.float64, np.float32],
@@ -65,9 +66,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "ensure_all_finite": ensure_all_finite,
             "ensure_min_samples": ensure_min_samples,
         }
-        if y is None:
-            return PrivateData(validate_data(self, X, **options))
-        X, y = validate_data(self, X, y, y_numeric=y_numeric, **options)
+        with np.errstate(all="ignore"):  # the sum that looks for infinities may overflow, and must not say so
+            if y is None:
+                return PrivateData(validate_data(self, X, **options))
+            X, y = validate_data(self, X, y, y_numeric=y_numeric, **options)
         return PrivateData(X, y)
 
     def _stream(self, data: PrivateData, ensure_min_samples: int) -> PrivateData:
