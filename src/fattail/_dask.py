@@ -32,7 +32,7 @@ class Dask(Source):
 
     def __init__(self, X: Any) -> None:
         if hasattr(X, "dtypes"):
-            schema_of(X).check(X.columns)
+            schema_of(X).check()
             self.columns = text_only(X.columns)
         elif X.ndim != 2 or X.dtype.kind not in "fiub":
             raise ValueError(f"rows must be a 2-dimensional array of numbers, got {X.ndim} dimensions and type {X.dtype}")

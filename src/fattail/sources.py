@@ -41,7 +41,7 @@ Sums = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 # Rows of a stream are handed out in chunks of about this size.
-CHUNK_BYTES = 1 << 23
+CHUNK_BYTES = 1 << 24
 
 
 class Job(Protocol):
@@ -219,7 +219,7 @@ class Parquet(Table):
         import pyarrow.parquet
 
         # A buffered stream: the memory needed does not grow with the size of a row group.
-        with pyarrow.parquet.ParquetFile(fragment.open(), pre_buffer=False, buffer_size=1 << 20) as file:
+        with pyarrow.parquet.ParquetFile(fragment.open(), pre_buffer=False, buffer_size=1 << 16) as file:
             yield from file.iter_batches(self._chunk_rows, groups, self._wanted)
 
 

@@ -38,8 +38,9 @@ class Schema:
     """The number type of each column, None if it does not hold numbers."""
     shown: dict[str, str]
 
-    def check(self, columns: Sequence[str]) -> np.dtype[Any]:
-        """The float type that holds all of these columns; refuse what is not a number."""
+    def check(self, columns: Sequence[str] | None = None) -> np.dtype[Any]:
+        """The float type that holds these columns (all by default); refuse what is not a number."""
+        columns = list(self.kinds) if columns is None else columns
         missing = [c for c in columns if c not in self.kinds]
         if missing:
             raise ValueError(f"there are no columns {missing}; there are {list(self.kinds)}")
@@ -126,7 +127,7 @@ def as_rows(X: Any) -> Any:
     """An object with a shape whose slices by rows are arrays or CSR."""
     if is_frame(X):
         schema = schema_of(X)
-        return columns_of(X, list(schema.kinds), schema.check(list(schema.kinds)))
+        return columns_of(X, list(schema.kinds), schema.check())
     rows = X.tocsr() if sparse.issparse(X) else np.asarray(X)
     if len(rows.shape) != 2 or rows.dtype.kind not in "fiub":
         raise ValueError(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape} and type {rows.dtype}")

@@ -1,0 +1,93 @@
+"""A cluster changes neither an answer nor what was paid for it, whatever happens to its workers."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from fattail.data import PrivateData
+from fattail.privacy import Curator, Gaussian, Ledger
+from fattail.robust import Smooth
+
+distributed = pytest.importorskip("distributed")
+dask_array = pytest.importorskip("dask.array")
+
+PARTS, ROWS, STEPS = 12, 50, 3
+
+
+def part_of(k):
+    rng = np.random.default_rng(k)
+    return rng.standard_t(2.5, (ROWS, 4))
+
+
+def slow_part(k, log):
+    """One partition, which says on which process it was made."""
+    time.sleep(0.05)
+    with open(log, "a") as file:
+        file.write(f"{os.getpid()}\n")
+    return part_of(k)
+
+
+def fit(data, account):
+    """Three steps of a smoothed descent on a least-squares fit of the last column."""
+    curator = Curator(1.0, 1e-6, random_state=0, ledger=account, label="cluster")
+    step = Gaussian("gradient", count=STEPS)
+    curator.plan(step)
+    w = np.zeros(4)
+    for _ in range(STEPS):
+        gradient = Smooth(scale=3.0, beta=2.0).mean(data, lambda b, w=w: (b.X, b.X[:, 3] - (b.X * w).sum(axis=1)))
+        w = w + 0.5 * curator.release(step, gradient.to("l2"))
+    return w
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as workers:
+        yield workers
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_mid_fit_changes_nothing(cluster, tmp_path):
+    import dask
+
+    ledger = Ledger(tmp_path / "budget.db")
+    alone, account = ledger.open("alone", epsilon=1.0, delta=1e-6), ledger.open("cluster", epsilon=1.0, delta=1e-6)
+    expected = fit(PrivateData(np.concatenate([part_of(k) for k in range(PARTS)])), alone)
+
+    log = tmp_path / "log"
+    log.touch()
+    made = [dask_array.from_delayed(dask.delayed(slow_part)(k, str(log)), (ROWS, 4), float) for k in range(PARTS)]
+    killed = []
+
+    def kill_one():
+        while len(log.read_text().split()) < PARTS + PARTS // 2:  # in the middle of the second pass
+            time.sleep(0.01)
+        killed.append(int(log.read_text().split()[-1]))
+        os.kill(killed[0], signal.SIGKILL)
+
+    with distributed.Client(cluster):
+        killer = threading.Thread(target=kill_one)
+        killer.start()
+        answer = fit(PrivateData(dask_array.concatenate(made)), account)
+        killer.join()
+
+    processes = log.read_text().split()
+    assert len(processes) > PARTS * STEPS or len(set(processes)) > 2, "the lost worker's part was not made again"
+    np.testing.assert_array_equal(answer, expected)
+    assert len(account.history) == 1 and account.spent == alone.spent
+
+
+@pytest.mark.slow
+def test_only_sums_reach_the_curator(cluster):
+    """What a client gathers in a pass is one small array, however many rows there are."""
+    rows = dask_array.random.default_rng(0).normal(size=(200_000, 4), chunks=(20_000, 4))
+    with distributed.Client(cluster) as client:
+        gathered = []
+        gather = client.gather
+        client.gather = lambda *args, **kwargs: gathered.append(gather(*args, **kwargs)) or gathered[-1]
+        Smooth(scale=1.0, beta=2.0).mean(PrivateData(rows))
+        client.gather = gather
+    assert [np.size(value) for value in gathered] == [4]

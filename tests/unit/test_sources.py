@@ -1,0 +1,179 @@
+"""What each source refuses, counts and remembers."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+from fattail import passes
+from fattail.base import PrivateEstimator
+from fattail.data import PrivateData
+from fattail.robust import Clip
+from fattail.sources import Chunks, Parquet, as_source
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {"a": rng.normal(size=50), "b": rng.integers(0, 9, 50), "c": rng.random(50) < 0.5, "y": rng.normal(size=50)}
+    )
+
+
+@pytest.fixture
+def path(frame, tmp_path):
+    frame.to_parquet(tmp_path / "part.parquet")
+    return tmp_path
+
+
+def total_of(data):
+    return data._reduce(lambda b: np.rint(1e6 * np.column_stack([b.X, b.y]).sum(axis=0)).astype(np.int64))
+
+
+@pytest.mark.parametrize("make", [lambda f: f, pl.from_pandas, pa.Table.from_pandas, lambda f: pl.from_pandas(f).lazy()])
+def test_integers_and_booleans_are_numbers(frame, make):
+    data = PrivateData(make(frame), "y")
+    assert data.columns == ("a", "b", "c") and data.d == 3
+    np.testing.assert_array_equal(total_of(data), total_of(PrivateData(frame.to_numpy(dtype=float)[:, :3], frame["y"])))
+
+
+def test_chosen_columns_only_are_read(path, frame):
+    data = PrivateData(Parquet(path, columns=["c", "a"]), "y")
+    assert data.columns == ("c", "a") and data.has_target
+    np.testing.assert_array_equal(
+        total_of(data), total_of(PrivateData(frame[["c", "a"]].to_numpy(dtype=float), frame["y"].to_numpy()))
+    )
+
+
+@pytest.mark.parametrize("bad", [["x", "y"] * 25, pd.Categorical(["u", "v"] * 25), pd.date_range("2026-01-01", periods=50)])
+def test_columns_that_are_not_numbers_are_refused_before_rows_are_read(frame, bad, tmp_path, monkeypatch):
+    frame["bad"] = bad
+    frame.to_parquet(tmp_path / "part.parquet")
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_: pytest.fail("rows were read"))
+    for X in (tmp_path, frame, pl.from_pandas(frame), pl.from_pandas(frame).lazy(), pa.Table.from_pandas(frame)):
+        with pytest.raises(ValueError, match=r"something else.*'bad'"):
+            PrivateData(X, "y")
+        with pytest.raises(ValueError, match=r"something else.*'bad'"):
+            Regressor().fit(X, "y")
+    assert PrivateData(Parquet(tmp_path, columns=["a", "b"]), "y").d == 2
+
+
+def test_nulls_count_as_zero(tmp_path):
+    table = pa.table({"a": [1.0, None, 3.0], "b": pa.array([1, 2, None], pa.int32()), "c": [True, None, False]})
+    pq.write_table(table, tmp_path / "part.parquet")
+    for X in (tmp_path, pl.from_arrow(table).lazy(), pl.from_arrow(table), table, table.to_pandas(types_mapper=pd.ArrowDtype)):
+        sums = Clip(bound=8.0).mean(PrivateData(X))
+        np.testing.assert_allclose(sums.unit * sums._value, [4 / 3, 1.0, 1 / 3], atol=1e-6)
+
+
+def test_a_bad_target_is_refused(path, frame):
+    for X in (path, frame, pl.from_pandas(frame).lazy()):
+        with pytest.raises(ValueError, match="no columns"):
+            PrivateData(X, "price")
+        with pytest.raises(ValueError, match="50 rows and y has 49"):
+            PrivateData(X, np.zeros(49))
+    with pytest.raises(ValueError, match="no named columns"):
+        PrivateData(frame.to_numpy(dtype=float), "y")
+
+
+def test_a_stream_is_counted_once_or_declared():
+    starts = []
+
+    def factory():
+        starts.append(1)
+        return (np.ones((k, 2)) for k in (3, 4, 5))
+
+    source = Chunks(factory)
+    assert (source.n, source.d, len(starts)) == (12, 2, 2)  # one look at the first chunk, one count
+    starts.clear()
+    assert Chunks(factory, n=12).n == 12 and len(starts) == 1
+
+
+@pytest.mark.parametrize(
+    ("chunks", "options", "message"),
+    [
+        ([np.ones((3, 2))], {"n": 4}, "gave 3 rows where 4"),
+        ([np.ones((3, 2)), np.ones((3, 1))], {"n": 6}, "same columns"),
+        ([(np.ones((3, 2)), np.ones(3)), np.ones((3, 2))], {"n": 6}, "same columns"),
+        ([], {}, "no rows"),
+        ([np.ones(3)], {}, "2-dimensional"),
+        ([np.array([["a", "b"]])], {}, "2-dimensional array of numbers"),
+    ],
+)
+def test_a_stream_that_is_not_what_it_says(chunks, options, message):
+    with pytest.raises(ValueError, match=message):
+        PrivateData(Chunks(lambda: iter(chunks), **options))._reduce(lambda b: np.zeros(1, dtype=np.int64))
+
+
+def test_an_error_on_one_thread_stops_the_pass(monkeypatch):
+    monkeypatch.setenv("FATTAIL_NUM_THREADS", "2")
+    seen = []
+
+    def partial(block):
+        seen.append(block.start)
+        raise RuntimeError("lost disk")
+
+    with pytest.raises(RuntimeError, match="lost disk"):
+        PrivateData(np.zeros((160_000, 1)), block_bytes=1)._reduce(partial)
+    assert len(seen) <= 4
+
+
+def test_blas_is_left_as_it_was():
+    """Passes may overlap on the threads of a cluster's worker; the last one out restores the setting."""
+    threads = [lib["num_threads"] for lib in passes._blas().info()]
+    with passes._blas_limit:
+        with passes._blas_limit:
+            pass
+        assert all(lib["num_threads"] == 1 for lib in passes._blas().info() if lib["user_api"] == "blas")
+    assert [lib["num_threads"] for lib in passes._blas().info()] == threads
+
+
+class Regressor(PrivateEstimator):
+    def fit(self, X, y=None):
+        self.data = self._private_data(X, y, ensure_min_samples=2)
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def test_an_estimator_knows_the_names_of_its_columns(path, frame):
+    for X in (path, frame, pl.from_pandas(frame), pl.from_pandas(frame).lazy(), pa.Table.from_pandas(frame)):
+        model = Regressor().fit(X, "y")
+        assert list(model.feature_names_in_) == ["a", "b", "c"] and model.n_features_in_ == 3
+        np.testing.assert_array_equal(total_of(model.data), total_of(PrivateData(frame, "y")))
+
+
+def test_an_estimator_checks_a_stream_without_reading_it(path):
+    with pytest.raises(ValueError, match="requires y"):
+        Regressor().fit(path)
+    with pytest.raises(ValueError, match="minimum of 2"):
+        Regressor().fit(lambda: iter([(np.ones((1, 2)), np.ones(1))]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_rows_in_memory_are_checked_as_scikit_learn_does(frame, bad):
+    frame.loc[3, "a"] = bad
+    for X in (frame, pl.from_pandas(frame), frame.to_numpy(dtype=float), sparse.csr_array(frame.to_numpy(dtype=float))):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            Regressor().fit(X, np.zeros(50))
+
+
+def test_unknown_objects_are_refused():
+    with pytest.raises(ValueError, match="2-dimensional array of numbers"):
+        as_source(object())
+
+
+def test_optional_packages_are_not_imported():
+    code = (
+        "import sys, fattail.data; print([m for m in ('pandas', 'polars', 'pyarrow', 'dask', 'distributed') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
