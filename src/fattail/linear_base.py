@@ -147,8 +147,11 @@ class LinearModel(PrivateEstimator):
         if self.splitting and self.batch_size is not None:
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
-    def _fit(self, data: PrivateData) -> LinearFit:
-        target = Target(self._loss(), float(self.alpha), math.inf if self.radius is None else self.radius, self.fit_intercept)
+    def _fit(self, data: PrivateData, positive: Any = 1) -> LinearFit:
+        if not data.has_target:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        radius = math.inf if self.radius is None else float(self.radius)
+        target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept, positive)
         curator = self._make_curator()
         self._warn(data)
         fit = self._run(curator, data, target)

@@ -11,7 +11,6 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from fattail.base import is_auto
-from fattail.data import PrivateData
 from fattail.linear_base import LinearModel, check_number, documented, refuse
 from fattail.losses import Huber, Logistic, Loss, Squared
 
@@ -292,10 +291,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):  # type: ignore[misc]
         refuse(unsupported)
         self._check_parameters()
         labels = np.asarray(self.classes)
-        if y is not None and not isinstance(X, PrivateData):
-            # A function of one row at a time: is it the second label?
-            y = (np.asarray(y) == labels[1]).astype(np.float64) if np.ndim(y) == 1 else y
-        fit = self._fit(self._private_data(X, y, y_numeric=False))
+        fit = self._fit(self._private_data(X, y, y_numeric=False), labels[1])
         self.classes_ = labels
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         self._set_errors(fit)
@@ -312,7 +308,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Likelier of the two classes; costs no budget."""
-        labels: NDArray[Any] = self.classes_[(self._linear(X) > 0).astype(int)]
+        second = self._linear(X) > 0
+        labels: NDArray[Any] = self.classes_[second.astype(int)]
         return labels
 
     def __sklearn_tags__(self) -> Any:

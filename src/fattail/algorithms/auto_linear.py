@@ -39,9 +39,8 @@ from fattail.robust.histogram import Histogram
 Floats = NDArray[np.float64]
 
 # Tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
-# Pareto noise; reported on others. Steps, damping and the growth of their budget:
+# Pareto noise; reported on others.
 STEPS = 8
-PACE = {"residual": (0.65, 2.0), "logistic": (0.5, 1.65)}
 COUNTS, WIDE = 0.01, 0.2  # shares: each set of counts, and all of movement 4
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 PER_OCTAVE = 2
@@ -55,15 +54,25 @@ class Budget:
     columns: float
     moments: float
     radius: float
+    blur: float
+    """Size of the noise in the moments, relative to what it blurs."""
 
     @classmethod
     def of(cls, n: int, p: int, multiplier: float) -> Budget:
-        # Counts are wanted to within half a percent of n, moments to a tenth of their size.
+        # Counts are wanted to within half a percent of n, moments to a twentieth of their size.
         columns = ROUNDS * 2 * p * (multiplier / (0.005 * n)) ** 2
-        spectral = math.sqrt(2) * p / n * math.sqrt(2 * p) * multiplier / 0.1
-        radius = min(max(math.sqrt(math.sqrt(MOST_SHAPE) / spectral), 1.5), 4.0)
-        shape = (radius**2 * spectral) ** 2
-        return cls(min(max(columns, 0.01), MOST_COLUMNS), min(max(shape, 0.01), MOST_SHAPE), radius)
+        spectral = math.sqrt(2) * p / n * math.sqrt(2 * p) * multiplier
+        radius = min(max(math.sqrt(0.05 * math.sqrt(MOST_SHAPE) / spectral), 1.5), 4.0)
+        moments = min(max((radius**2 * spectral / 0.05) ** 2, 0.01), MOST_SHAPE)
+        return cls(min(max(columns, 0.01), MOST_COLUMNS), moments, radius, radius**2 * spectral / math.sqrt(moments))
+
+    def pace(self, logistic: bool) -> tuple[float, float]:
+        """Damping of the steps and growth of their budget.
+
+        A residual's curvature is that of the moments. A label's changes with the fit, so steps must be
+        bold to arrive, unless the moments are too blurred for it.
+        """
+        return (min(max(0.95 - 2.0 * self.blur, 0.5), 0.9), 2.0) if logistic else (0.65, 2.0)
 
 
 @registered(
@@ -83,8 +92,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     ``Clip``-bounded rows; all else is arithmetic on releases.
     """
     n, p, logistic = data.n, data.d + 1, target.logistic
-    damping, growth = PACE["logistic" if logistic else "residual"]
     budget = Budget.of(n, p, gaussian_multiplier(curator.epsilon, curator.delta))
+    damping, growth = budget.pace(logistic)
     shapes = 2 if logistic else 1
     units = Units.planned(p, budget.columns, budget.moments, budget.radius, shapes)
     lengths = Gaussian("row length counts", COUNTS * shapes, count=shapes)
@@ -167,7 +176,7 @@ class Model:
             prediction = z @ w
             if self.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
                 chance = expit(prediction)
-                slope, length = block.y - chance, length * np.maximum(chance, 1 - chance)
+                slope, length = self.problem.response(block) - chance, length * np.maximum(chance, 1 - chance)
             else:
                 slope = np.clip(self.problem.response(block) - prediction, -best.clip, best.clip)
             return u, slope * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))

@@ -104,6 +104,10 @@ class Budget:
     def history(self) -> tuple[Charge, ...]:
         return tuple(self._history)
 
+    def __deepcopy__(self, memo: Any) -> Budget:
+        """Itself: a cloned estimator spends the same budget."""
+        return self
+
     def __enter__(self) -> Budget:
         self._tokens.append(_active.set(self))
         return self

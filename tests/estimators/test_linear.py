@@ -1,0 +1,240 @@
+"""Private linear models as scikit-learn estimators, and on data made to break them."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning, audit
+from fattail.privacy import Budget, BudgetExceededError
+
+MODELS = [DPLinearRegression, DPHuberRegressor, DPLogisticRegression]
+METHODS = ["auto", "smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.privacy.curator.UtilityWarning")
+
+each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
+each_method = pytest.mark.parametrize("method", METHODS)
+
+
+def problem(model, n=3000, seed=0, d=3):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(3, (n, d)) * 10.0 ** np.arange(d) + 5
+    slope = np.array([1.0, -1.0, 0.5, 0.0, 0.2])[:d] / 10.0 ** np.arange(d)
+    z = X @ slope
+    if model is DPLogisticRegression:
+        return X, (z + rng.logistic(size=n) > 0).astype(int), slope
+    return X, 20 + z + rng.standard_t(2.5, n), slope
+
+
+# Each is a property of differential privacy, not of this code.
+EXPECTED = {
+    "check_classifiers_classes": "labels are declared, never read from the data: unknown ones count as the first class",
+    "check_classifiers_regression_target": "refusing labels by their values would leak them; undeclared ones count as the first",
+    "check_classifier_not_supporting_multiclass": "counting the labels would leak them; a third label counts as the first class",
+}
+
+
+def expected(estimator):
+    return EXPECTED if isinstance(estimator, DPLogisticRegression) else {}
+
+
+@parametrize_with_checks([m(random_state=0) for m in MODELS], expected_failed_checks=expected)
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        check(estimator)
+
+
+@each_model
+@each_method
+def test_hostile_rows_never_exceed_a_declared_sensitivity(model, method):
+    X, y, _ = problem(model, 300)
+    options = {"splitting": True, "n_iter": 3} if method not in ("auto", "sample_aggregate") else {}
+    fit = lambda *data: model(method=method, random_state=1, **options).fit(*data)  # noqa: E731
+    assert audit.fuzz(fit, (X, y), trials=6, seed=2) <= 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "auto", "alpha": 0.1, "radius": 1.0},
+        {"method": "auto", "fit_intercept": False},
+        {"method": "median_of_means", "groups": 5},
+        {"method": "clipped", "alpha": 1.0, "clip": 2.0},
+        {"method": "smoothed", "fit_intercept": False},
+        {"method": "sample_aggregate", "blocks": 7},
+    ],
+    ids=str,
+)
+def test_options_do_not_widen_a_sensitivity(options):
+    X, y, _ = problem(DPLinearRegression, 300)
+    fit = lambda *data: DPLinearRegression(random_state=1, **options).fit(*data)  # noqa: E731
+    assert audit.fuzz(fit, (X, y), trials=6, seed=3) <= 1
+
+
+def test_half_the_noise_is_caught():
+    """The audit that guards the methods has teeth: on a two-row influence it sees halved noise."""
+    X, y, _ = problem(DPLinearRegression, 60, d=1)
+    far = (np.vstack([X[:-1], [[1e6]]]), np.append(y[:-1], 1e6))
+    near = (np.vstack([X[:-1], [[-1e6]]]), np.append(y[:-1], 1e6))
+
+    def run(data, seed):
+        model = DPLinearRegression(method="clipped", n_iter=1, epsilon=4.0, delta=1e-5, random_state=seed)
+        fitted = model.fit(*data)
+        return np.append(fitted.coef_, fitted.intercept_)
+
+    assert audit.attack(run, far, near, runs=200).epsilon <= 4.0
+
+
+@each_model
+def test_auto_recovers_the_slopes_in_any_unit(model):
+    X, y, slope = problem(model, 20_000)
+    fitted = model(epsilon=2.0, random_state=0).fit(X, y)
+    unit = 10.0 ** np.arange(3)
+    assert np.abs((np.ravel(fitted.coef_) - slope) * unit).max() < 0.2
+    rescaled = model(epsilon=2.0, random_state=0).fit(X * 1024.0, y)
+    np.testing.assert_allclose(rescaled.coef_ * 1024.0, fitted.coef_, rtol=0.2, atol=2e-2)
+
+
+def test_squared_loss_aims_at_means_and_huber_at_the_bulk():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 2))
+    y = X @ [1.0, 2.0] + rng.lognormal(0, 1.2, 20_000)
+    mean = DPLinearRegression(epsilon=2.0, random_state=0).fit(X, y)
+    bulk = DPHuberRegressor(epsilon=2.0, random_state=0).fit(X, y)
+    assert abs(mean.intercept_ - np.exp(0.72)) < 0.2
+    assert bulk.intercept_ < np.exp(0.72) - 0.3
+
+
+def test_intervals_cover():
+    hits = []
+    for seed in range(12):
+        X, y, slope = problem(DPLinearRegression, 4000, seed)
+        low, high = DPLinearRegression(random_state=seed).fit(X, y).interval_
+        hits.append((low <= slope) & (slope <= high))
+    assert 0.8 <= np.mean(hits) <= 1.0
+
+
+@each_model
+@each_method
+@pytest.mark.parametrize("case", ["one row at 1e308", "constant", "collinear", "wide", "one response", "fifty rows"])
+def test_a_fit_or_a_clear_error_never_nan(model, method, case):
+    X, y, _ = problem(model, 400)
+    if case == "one row at 1e308":
+        X[7] = [1e308, -1e308, 1e308]
+    elif case == "constant":
+        X[:, 1] = 3.0
+    elif case == "collinear":
+        X[:, 2] = 2 * X[:, 0]
+    elif case == "wide":
+        X = np.random.default_rng(1).standard_t(3, (40, 60))
+        y = y[:40]
+    elif case == "one response":
+        y = np.zeros_like(y)
+    else:
+        X, y = X[:50], y[:50]
+    budget = Budget(1.0, 1e-6)
+    fitted = model(method=method, random_state=0, ledger=budget).fit(X, y)
+    assert np.isfinite(fitted.coef_).all() and np.isfinite(fitted.intercept_).all()
+    assert np.isfinite(fitted.predict(X[:5])).all()
+    assert fitted.privacy_.epsilon_spent <= 1.0
+    with pytest.raises(BudgetExceededError):
+        model(method=method, random_state=0, ledger=budget).fit(X, y)
+
+
+@each_model
+@pytest.mark.parametrize("method", ["auto", "smoothed", "clipped"])
+def test_layout_and_sparsity_do_not_change_a_fit(model, method):
+    X, y, _ = problem(model, 500)
+    X[np.abs(X) < 3] = 0.0
+    dense = model(method=method, random_state=4).fit(X, y)
+    for other in (sparse.csr_matrix(X), np.asfortranarray(X), pd.DataFrame(X, columns=list("abc"))):
+        np.testing.assert_allclose(model(method=method, random_state=4).fit(other, y).coef_, dense.coef_, rtol=1e-9)
+
+
+@each_model
+def test_frames_pipelines_and_clones(model):
+    X, y, _ = problem(model, 500)
+    frame = pd.DataFrame(X, columns=["income", "age", "share"])
+    fitted = model(random_state=0).fit(frame, y)
+    assert list(fitted.feature_names_in_) == ["income", "age", "share"]
+    again = model(random_state=0).fit(pl.DataFrame(frame.to_dict("list")), y)
+    np.testing.assert_array_equal(again.coef_, fitted.coef_)
+    pipe = make_pipeline(StandardScaler().set_output(transform="pandas"), clone(fitted)).fit(frame, y)
+    assert pipe.predict(frame).shape == (500,)
+    assert clone(fitted).get_params() == fitted.get_params()
+
+
+@each_model
+def test_weights_are_refused_with_a_reason(model):
+    X, y, _ = problem(model, 100)
+    with pytest.raises(ValueError, match="k times weaker"):
+        model().fit(X, y, sample_weight=np.ones(100))
+    with pytest.raises(TypeError, match="coef_init"):
+        model().fit(X, y, coef_init=1)
+
+
+def test_cross_validation_is_charged_for_every_fit():
+    X, y, _ = problem(DPLinearRegression, 500)
+    budget = Budget(3.0, 1e-5)
+    model = DPLinearRegression(epsilon=1.0, delta=1e-6, random_state=0, ledger=budget)
+    scores = cross_val_score(model, X, y, cv=3, error_score="raise")
+    assert len(scores) == 3 and len(budget.history) == 3
+
+
+def test_declared_classes():
+    X, y, _ = problem(DPLogisticRegression, 2000)
+    named = np.array(["no", "yes"])
+    fitted = DPLogisticRegression(classes=("no", "yes"), random_state=0).fit(X, named[y])
+    signed = DPLogisticRegression(classes=(-1, 1), random_state=0).fit(X, 2 * y - 1)
+    np.testing.assert_array_equal(fitted.coef_, signed.coef_)
+    assert set(fitted.predict(X)) <= {"no", "yes"}
+    np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1.0)
+    assert ((fitted.decision_function(X) > 0) == (fitted.predict(X) == "yes")).all()
+    assert fitted.score(X, named[y]) > 0.5
+    for bad in [(0,), (1, 1), (0, 1, 2)]:
+        with pytest.raises(ValueError, match="two different labels"):
+            DPLogisticRegression(classes=bad).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("alpha", -1.0),
+        ("radius", 0.0),
+        ("n_iter", 2.5),
+        ("groups", 2),
+        ("moment", 3.0),
+        ("clip", float("nan")),
+        ("step", "long"),
+        ("method", "magic"),
+    ],
+)
+def test_bad_parameters_are_refused_before_data_are_touched(name, value):
+    class Untouchable:
+        def __getattr__(self, attribute):
+            raise AssertionError("the data were touched")
+
+    with pytest.raises(ValueError, match=name):
+        DPLinearRegression(**{name: value}).fit(Untouchable(), Untouchable())
+
+
+def test_penalty_and_ball_shrink():
+    X, y, _ = problem(DPLinearRegression, 4000)
+    X = X / 10.0 ** np.arange(3)
+    free = DPLinearRegression(epsilon=8.0, random_state=0).fit(X, y)
+    ridge = DPLinearRegression(epsilon=8.0, alpha=100.0, random_state=0).fit(X, y)
+    ball = DPLinearRegression(epsilon=8.0, radius=0.5, random_state=0).fit(X, y)
+    assert np.linalg.norm(ridge.coef_) < 0.3 * np.linalg.norm(free.coef_)
+    assert np.linalg.norm(ball.coef_) <= 0.5 * (1 + 1e-12)
+    without = DPLinearRegression(epsilon=8.0, fit_intercept=False, random_state=0).fit(X, y)
+    assert without.intercept_ == 0.0
