@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fattail._registry import registered
 from fattail.algorithms.em_auto import Fit, InBall, Rows, Schedule, mixture_start, regressions_start, room, run
 from fattail.algorithms.em_models import MODELS, Model, Terms, missing_terms
-from fattail.algorithms.em_units import response
+from fattail.algorithms.em_units import bounded_size, response
 from fattail.data import Block, PrivateData
 from fattail.privacy import Bounded, Curator, Fold, Gaussian, Mechanism, TopK
 from fattail.robust import Ball, Smooth, catoni
@@ -91,7 +91,7 @@ class Problem:
             assert isinstance(moments, Gaussian)
             beta, variance = mixture_start(curator, size, moments, data, floor)
         else:
-            height = max(magnitude_quantile(curator, size, data, response, 0.5), 2.0**-400)
+            height = bounded_size(magnitude_quantile(curator, size, data, response, 0.5))
             beta, variance = np.zeros(data.d), max(height**2, floor)
             if self.model == "mixture_of_regressions":
                 moments = mechanisms[1]

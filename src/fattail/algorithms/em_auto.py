@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from fattail._registry import registered
 from fattail.algorithms.em_models import Terms, missing_terms, mixture_terms, regressions_terms
-from fattail.algorithms.em_units import Units, column_moments, lengths, response, shrink, whitener
+from fattail.algorithms.em_units import Units, bounded_size, column_moments, lengths, response, shrink, whitener
 from fattail.data import Block, PrivateData
 from fattail.privacy import Bounded, Curator, Fold, Gaussian, TopK
 from fattail.robust import Ball, Gram
@@ -171,7 +171,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
 
 def mixture_start(curator: Curator, size: TopK, start: Gaussian, data: PrivateData, floor: float) -> tuple[Floats, float]:
     """Direction, length and noise level from private second moments of rows pulled back to a private length."""
-    length = magnitude_quantile(curator, size, data, lambda b: lengths(b.X), 0.6)
+    length = bounded_size(magnitude_quantile(curator, size, data, lambda b: lengths(b.X), 0.6))
     moments = curator.release(start, Gram(radius=1.3 * length).mean(data))
     values, vectors = np.linalg.eigh((moments + moments.T) / 2.0)
     top = max(float(values[-1]), 0.01 * length**2)

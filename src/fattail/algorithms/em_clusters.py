@@ -32,7 +32,7 @@ from fattail.robust.histogram import Histogram
 Floats = NDArray[np.float64]
 
 _WEIGHTS = (0.1, 0.6, 0.3)  # of counts, means and variances in a row's squared length
-_EARLY, _LATE = 6, 4
+_EARLY, _LATE = 8, 4
 STEPS = _EARLY + _LATE
 _REACH = 3.0  # half-width of histograms in standard deviations
 _LINE_CELLS = 30
@@ -96,7 +96,7 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
     units = Units(d, 0.1, centred=True)
     gram, lines, cells = Gaussian("second moments", 0.08), Gaussian("line histograms", 0.1), Gaussian("map", 0.08)
     lift = Gaussian("means on the map", 0.06)
-    early, late = Gaussian("early EM steps", 0.2, count=_EARLY), Gaussian("late EM steps", 0.38, count=_LATE)
+    early, late = Gaussian("early EM steps", 0.22, count=_EARLY), Gaussian("late EM steps", 0.36, count=_LATE)
     curator.plan(*units.mechanisms, gram, *(() if spherical else (lines,)), cells, lift, early, late)
 
     center, scale = units.release(curator, data)
@@ -164,7 +164,8 @@ def _m_step(
     count = np.maximum(released[:K] / a0, max(5.0 * noise / a0, 0.005))
     moments = released[K:].reshape(K, 2, d) / count[:, None, None]
     shift = moments[:, 0] * (first / a1)
-    factor = 1.0 + moments[:, 1] * (second / a2) - shift**2
+    # Around the old mean: too large while means still move, but never too small, and the same in the end.
+    factor = 1.0 + moments[:, 1] * (second / a2)
     if spherical:
         factor = np.broadcast_to(factor.mean(axis=1, keepdims=True), (K, d))
     variances = np.clip(old.variances * np.clip(factor, 0.2, 4.0), 1e-4, 16.0)

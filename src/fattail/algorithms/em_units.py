@@ -31,6 +31,11 @@ def lengths(V: Floats) -> Floats:
     return result
 
 
+def bounded_size(size: float) -> float:
+    """A size whose powers stay floats: what noise makes of a column of zeros, or of too few rows, can be absurd."""
+    return float(min(max(size, 2.0**-100), 2.0**100))
+
+
 def response(block: Block) -> Floats:
     """The block's response, in double precision."""
     assert block.y is not None
@@ -90,8 +95,7 @@ class Units:
 
             return magnitude_quantile(curator, selection, data, values, self.quantile)
 
-        # A column of zeros has the smallest size there is; its inverse must stay a float.
-        return np.maximum([size(j) for j in range(self.columns)], 2.0**-400)
+        return np.array([bounded_size(size(j)) for j in range(self.columns)])
 
 
 def whitener(curator: Curator, release: Gaussian, data: PrivateData, center: Floats, scale: Floats) -> Floats:

@@ -107,3 +107,9 @@ class LatentRegression(RegressorMixin, LatentModel):  # type: ignore[misc]
         super()._check_parameters()
         if self._with_intercept() and self.method != "auto":
             raise ValueError(f"fit_intercept=True needs method='auto'; method={self.method!r} fits the paper's model without one")
+
+    def _private_pairs(self, X: Any, y: Any, **options: Any) -> PrivateData:
+        """Rows (X, y), which only a holder of both may bring without y."""
+        if y is None and not isinstance(X, PrivateData):
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        return self._private_data(X, y, accept_sparse=False, **options)

@@ -104,10 +104,10 @@ class DPMissingCovariateRegression(LatentRegression):
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any) -> DPMissingCovariateRegression:
+    def fit(self, X: Any, y: Any = None) -> DPMissingCovariateRegression:
         """Fit to rows (X, y), NaN in X marking what is missing."""
         self._check_parameters()
-        data = self._private_data(X, y, accept_sparse=False, ensure_all_finite="allow-nan")
+        data = self._private_pairs(X, y, ensure_all_finite="allow-nan")
         curator = self._make_curator()
         if self.method == "auto":
             fit = em_auto.missing_covariates(curator, data, self._noise_scale(), self._with_intercept())
@@ -122,11 +122,14 @@ class DPMissingCovariateRegression(LatentRegression):
 
     def predict(self, X: Any) -> Floats:
         """Expected response given the observed covariates."""
-        return np.asarray(self._standard(X)[1] + self.intercept_ + self.center_ @ self.coef_)
+        _, observed = self._standard(X)
+        return np.asarray(observed + self.intercept_ + self.center_ @ self.coef_)
 
-    def score_samples(self, X: Any, y: Any) -> Floats:
-        """Log-density of y given the observed covariates."""
+    def score_samples(self, X: Any, y: Any = None) -> Floats:
+        """Log-density of y given the observed covariates; without y nothing was observed, and it is 0."""
         Z, _ = self._standard(X)
+        if y is None:
+            return np.zeros(len(Z))
         y = np.asarray(y, dtype=np.float64) - self.intercept_ - self.center_ @ self.coef_
         return missing_log_density(Z, y, self.coef_ * self.spread_, self.noise_scale_**2)
 

@@ -99,10 +99,10 @@ class DPMixtureOfRegressions(LatentRegression):
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any) -> DPMixtureOfRegressions:
+    def fit(self, X: Any, y: Any = None) -> DPMixtureOfRegressions:
         """Fit to rows (X, y)."""
         self._check_parameters()
-        data = self._private_data(X, y, accept_sparse=False)
+        data = self._private_pairs(X, y)
         curator = self._make_curator()
         if self.method == "auto":
             fit = em_auto.mixture_of_regressions(curator, data, self._noise_scale(), self._with_intercept())
@@ -115,22 +115,25 @@ class DPMixtureOfRegressions(LatentRegression):
 
     def predict(self, X: Any) -> Floats:
         """Height of the line ``offset_ + (<coef_, x> + intercept_)``; see `predict_both`."""
-        return np.asarray(self.offset_ + self._line(X))
+        return self.predict_both(X)[:, 0]
 
     def predict_both(self, X: Any) -> Floats:
         """Heights of both lines, of shape (n_samples, 2)."""
         line = self._line(X)
         return np.column_stack([self.offset_ + line, self.offset_ - line])
 
-    def predict_proba(self, X: Any, y: Any) -> Floats:
-        """Probability of either line given x and y, of shape (n_samples, 2)."""
-        line, y = self._line(X), np.asarray(y, dtype=np.float64) - self.offset_
+    def predict_proba(self, X: Any, y: Any = None) -> Floats:
+        """Probability of either line given x and y, of shape (n_samples, 2); one half each without y."""
+        line = self._line(X)
+        y = np.zeros(len(line)) if y is None else np.asarray(y, dtype=np.float64) - self.offset_
         first = 0.5 * (1.0 + np.tanh(y * line / self.noise_scale_**2))
         return np.column_stack([first, 1.0 - first])
 
-    def score_samples(self, X: Any, y: Any) -> Floats:
-        """Log-density of y given x."""
+    def score_samples(self, X: Any, y: Any = None) -> Floats:
+        """Log-density of y given x; without y nothing was observed, and it is 0."""
         line = self._line(X)[:, None]
+        if y is None:
+            return np.zeros(len(line))
         y = np.asarray(y, dtype=np.float64) - self.offset_
         return regressions_log_density(line, y, np.ones(1), self.noise_scale_**2)
 
