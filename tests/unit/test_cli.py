@@ -1,0 +1,245 @@
+"""The command line: right answers, one clear line for every mistake, never a cell in a message."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fattail.cli import files, main
+
+SECRET = "48151623"
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(7)
+    path = tmp_path / "claims.csv"
+    age, region = rng.uniform(20, 80, 4000), rng.choice(["north", "south"], 4000)
+    cost = 50 * age + 400 * (region == "south") + 500 * rng.standard_t(2.5, 4000)
+    rows = [
+        f"{a:.3f},{r},{c:.2f},{int(c > 2500)},{'yes' if c > 2500 else 'no'}" for a, r, c in zip(age, region, cost, strict=True)
+    ]
+    path.write_text("\n".join(["age,region,cost,large,flag", *rows]) + "\n")
+    return path
+
+
+def run(capsys: Any, command: str, code: int = 0) -> tuple[str, str]:
+    result = main(shlex.split(command))
+    captured = capsys.readouterr()
+    assert result == code, captured.err
+    return captured.out, captured.err
+
+
+def fails(capsys: Any, command: str, *words: str, code: int = 2) -> None:
+    """One line on standard error that says what is wrong, and nothing private."""
+    out, err = run(capsys, command, code)
+    assert err.startswith("fattail: ") and err.count("\n") == 1 and not out
+    assert "Traceback" not in err and SECRET not in err
+    for word in words:
+        assert word in err
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def test_csv_gzip_and_parquet_agree(tmp_path: Path, claims: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    plain = files.read(claims, ["cost", "age"])
+    zipped = tmp_path / "claims.csv.gz"
+    zipped.write_bytes(gzip.compress(claims.read_bytes()))
+    parquet = tmp_path / "claims.parquet"
+    pq.write_table(pa.table({"age": plain[:, 1], "cost": plain[:, 0], "name": ["x"] * len(plain)}), parquet)
+    assert plain.shape == (4000, 2)
+    assert np.array_equal(files.read(zipped, ["cost", "age"]), plain)
+    assert np.array_equal(files.read(parquet, ["cost", "age"]), plain)
+
+
+def test_a_bad_cell_is_missing_whatever_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"x,y\n1,2\n" + SECRET.encode() + b"x,3\nnan,4\ninf,5\n,6\n7\n\xff\xfe,8\n")
+    with pytest.raises(files.FileError, match="'x', 'y'") as caught:
+        files.read(path, ["x", "y"])
+    assert SECRET not in str(caught.value)
+    table = files.read(path, ["x", "y"], missing="zero")
+    assert table.tolist() == [[1, 2], [0, 3], [0, 4], [0, 5], [0, 6], [7, 0], [0, 8]]
+
+
+def test_levels_are_declared_not_found(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("r\nsouth\nnorth\n 2 \nwest\n2.0\n")
+    table = files.read(path, ["r"], levels={"r": ["north", "south", "2"]}, missing="zero")
+    assert table.ravel().tolist() == [1, 0, 2, 0, 2]
+
+
+def test_memory_is_bounded_while_reading(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x\n" + "1\n" * 100_000)
+    with pytest.raises(files.FileError, match="needs more than"):
+        files.read(path, ["x"], memory=1000.0)
+
+
+def test_svmlight_needs_a_dimension(tmp_path: Path) -> None:
+    path = tmp_path / "t.svm"
+    path.write_text("1 1:0.5 3:2\n0 2:1\n")
+    X, y = files.read_sparse(path, 5)
+    assert X.shape == (2, 5) and X[0, 2] == 2 and y.tolist() == [1, 0]
+    with pytest.raises(files.FileError, match="columns 1 to 2"):
+        files.read_sparse(path, 2)
+
+
+# -- mistakes -----------------------------------------------------------------------------------
+
+
+def test_every_mistake_is_one_line(capsys: Any, tmp_path: Path, claims: Path) -> None:
+    rows_only, binary, damaged = tmp_path / "rows.csv", tmp_path / "b.csv", tmp_path / "d.csv.gz"
+    rows_only.write_text(f"{SECRET},2\n3,4\n")
+    binary.write_bytes(bytes(range(256)) * 40)
+    damaged.write_bytes(gzip.compress(claims.read_bytes())[:500])
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("a,b\n")
+    (tmp_path / "fake.parquet").write_text(SECRET)
+    (tmp_path / "text.csv").write_text(f"a,b\n{SECRET}z,1\n")
+    fails(capsys, f"mean {tmp_path}/nothing.csv -c x", "no such file")
+    fails(capsys, f"mean {tmp_path} -c x", "folder")
+    fails(capsys, f"mean {claims} -c cots", "no column 'cots'", "did you mean 'cost'?")
+    fails(capsys, f"mean {claims} -c ,", "at least one column")
+    fails(capsys, f"mean {claims} -c region", "'region'", "--missing zero")
+    fails(capsys, f"mean {rows_only} -c {tmp_path.name}", "must hold column names")
+    fails(capsys, f"mean {binary} -c x")
+    fails(capsys, f"mean {damaged} -c cost", "cannot read")
+    fails(capsys, f"mean {tmp_path}/empty.csv -c x", "is empty")
+    fails(capsys, f"mean {tmp_path}/header.csv -c a", "no rows")
+    fails(capsys, f"mean {tmp_path}/fake.parquet -c a", "not a Parquet file")
+    fails(capsys, f"mean {tmp_path}/text.csv -c a", "finite number")
+    fails(capsys, f"mean {claims} -c cost --memory 1e-7", "needs more than")
+    fails(capsys, f"mean {claims} -c cost -e 0", "epsilon")
+    fails(capsys, f"mean {claims} -c cost -e two", "epsilon")
+    fails(capsys, f"mean {claims} -c cost --method nonsense", "method must be one of")
+    fails(capsys, f"mean {claims} -c cost --missing drop", "error, zero")
+    fails(capsys, f"mean {claims} -c cost --ledger {tmp_path}/none.db", "no ledger")
+    fails(capsys, f"fit {claims} -m forest -t cost", "--model must be one of")
+    fails(capsys, f"fit {claims} -m linear", "needs --target")
+    fails(capsys, f"fit {claims} -m linear -t cost --features cost", "both target and feature")
+    fails(capsys, f"fit {claims} -m linear -t cost --features age --set speed=9", "speed")
+    fails(capsys, f"fit {claims} -m linear -t cost --category region", "--category must look like")
+    fails(capsys, f"predict {claims} {claims}", "not a fattail model")
+    fails(capsys, "nonsense", "nonsense")
+
+
+def test_an_unexpected_error_shows_no_message(capsys: Any, monkeypatch: Any, claims: Path) -> None:
+    # A ValueError of another module's own, which could quote a cell.
+    monkeypatch.setattr(files, "read", lambda *a, **k: json.loads(f"[{SECRET}q"))
+    fails(capsys, f"mean {claims} -c cost", "unexpected", code=1)
+
+
+# -- answers ------------------------------------------------------------------------------------
+
+
+def test_mean_with_ledger_and_card(capsys: Any, tmp_path: Path, claims: Path) -> None:
+    ledger, card = tmp_path / "budget.db", tmp_path / "card.html"
+    run(capsys, f"ledger open {ledger} claims -e 2 --delta 1e-5")
+    command = f"mean {claims} -c cost,age -e 1.5 --ledger {ledger} --json"
+    out, _ = run(capsys, f"{command} --card {card}")
+    answer = json.loads(out)
+    for result, truth, slack in zip(answer["results"], (2700, 50), (300, 5), strict=True):
+        assert abs(result["value"] - truth) < slack
+        assert result["low"] < result["value"] < result["high"]
+    assert answer["privacy"]["epsilon"] == 1.5 and not answer["privacy"]["seeded"]
+    assert 0 < answer["account"]["remaining"] < 0.6
+    assert card.exists() and json.loads(card.with_suffix(".json").read_text())["results"] == answer["results"]
+    fails(capsys, command, "nothing was released", code=3)
+    state = json.loads(run(capsys, f"ledger show {ledger} --json")[0])
+    assert state["accounts"][0]["charges"] == 1
+    charges = json.loads(run(capsys, f"ledger history {ledger} --account claims --json")[0])["charges"]
+    assert len(charges) == 1 and "DPMean" in charges[0]["label"]
+
+
+def test_fit_and_predict(capsys: Any, tmp_path: Path, claims: Path) -> None:
+    model = tmp_path / "model.json"
+    command = f"fit {claims} -m linear -t cost --features age,region --category region=north|south -e 4 --out {model} --json"
+    answer = json.loads(run(capsys, command.replace("north|south", "'north|south'"))[0])
+    coefficients = {r["name"]: r["value"] for r in answer["results"]}
+    assert abs(coefficients["age"] - 50) < 10 and abs(coefficients["region=south"] - 400) < 200
+    assert (tmp_path / "model-card.html").exists() and (tmp_path / "model-card.json").exists()
+    predictions = tmp_path / "predictions.csv"
+    run(capsys, f"predict {model} {claims} --out {predictions}")
+    lines = predictions.read_text().split()
+    assert lines[0] == "cost" and len(lines) == 4001
+    truth = files.read(claims, ["cost"])[:, 0]
+    assert np.median(np.abs(np.array(lines[1:], dtype=float) - truth)) < 600
+
+
+def test_classifier_with_text_labels(capsys: Any, tmp_path: Path, claims: Path) -> None:
+    model = tmp_path / "model.json"
+    run(capsys, f"fit {claims} -m logistic -t flag --features age --classes no,yes -e 4 --out {model}")
+    out, _ = run(capsys, f"predict {model} {claims} --json")
+    predictions = json.loads(out)["predictions"]
+    assert set(predictions) <= {"no", "yes"}
+    large = files.read(claims, ["large"])[:, 0] == 1
+    assert np.mean((np.array(predictions) == "yes") == large) > 0.7
+
+
+def test_sparse_from_svmlight(capsys: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((3000, 30)) * (rng.random((3000, 30)) < 0.3)
+    y = 3 * X[:, 4] - 3 * X[:, 11] + 0.5 * rng.standard_t(2.5, 3000)
+    path, model = tmp_path / "rows.svm", tmp_path / "model.json"
+    path.write_text(
+        "".join(f"{t} {' '.join(f'{j + 1}:{row[j]}' for j in np.flatnonzero(row))}\n" for row, t in zip(X, y, strict=True))
+    )
+    fails(capsys, f"fit {path} -m sparse --sparsity 2", "--dimension")
+    out, _ = run(capsys, f"fit {path} -m sparse --sparsity 2 --dimension 30 -e 4 --out {model} --json")
+    names = {r["name"] for r in json.loads(out)["results"]} - {"intercept"}
+    assert names == {"5", "12"}
+    predictions = json.loads(run(capsys, f"predict {model} {path} --json")[0])["predictions"]
+    assert np.corrcoef(predictions, y)[0, 1] > 0.8
+
+
+# -- looking around -----------------------------------------------------------------------------
+
+
+def test_methods_and_audit(capsys: Any) -> None:
+    listed = json.loads(run(capsys, "methods --estimator DPMean --json")[0])["methods"]
+    assert {m["name"] for m in listed} >= {"truncated", "smoothed", "median_of_means"}
+    result = json.loads(run(capsys, "audit truncated --estimator DPMean --trials 3 --json")[0])
+    assert result["passed"] and 0 < result["worst_ratio"]["DPMean"] <= 1
+    fails(capsys, "audit nonsense", "no method 'nonsense'")
+    fails(capsys, "methods --estimator DPNothing", "no estimator")
+
+
+def test_audit_fails_where_a_proof_is_wrong(capsys: Any, monkeypatch: Any) -> None:
+    import fattail
+
+    monkeypatch.setattr(fattail.audit, "fuzz", lambda *a, **k: 1.5)
+    run(capsys, "audit truncated --estimator DPMean --json", code=1)
+
+
+def test_mixture(capsys: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path, model = tmp_path / "x.csv", tmp_path / "model.json"
+    rows = rng.normal(size=(20000, 2)) + 10.0 * rng.integers(0, 2, 20000)[:, None]
+    path.write_text("a,b\n" + "\n".join(f"{a:.4f},{b:.4f}" for a, b in rows) + "\n")
+    answer = json.loads(run(capsys, f"fit {path} -m mixture -e 4 --out {model} --json")[0])
+    centers = sorted(r["value"] for r in answer["results"])
+    assert np.allclose(centers, [0, 0, 10, 10], atol=1.5)
+    groups = np.array(json.loads(run(capsys, f"predict {model} {path} --json")[0])["predictions"])
+    assert abs(np.mean(groups == groups[0]) - 0.5) < 0.1
+
+
+def test_reproduce_refuses_an_unknown_figure(capsys: Any, tmp_path: Path) -> None:
+    fails(capsys, f"reproduce nonsense --out {tmp_path}", "no figure is called nonsense")
+
+
+def test_doctor(capsys: Any, monkeypatch: Any) -> None:
+    assert json.loads(run(capsys, "doctor --json")[0])["healthy"]
+    from fattail.privacy.noise import SecureNoise
+
+    good = SecureNoise.gaussian
+    monkeypatch.setattr(SecureNoise, "gaussian", lambda self, value, scale: good(self, value, 0.8 * scale))
+    run(capsys, "doctor", code=1)
