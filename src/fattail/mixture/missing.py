@@ -44,7 +44,7 @@ class DPMissingCovariateRegression(LatentRegression):
     intercept_, noise_scale_ : float
     center_, spread_ : arrays of shape (n_features,)
         Mean and standard deviation that stand for a missing covariate.
-    path_ : array of shape (n_iter_, n_features)
+    path_ : array of shape (n_iter, n_features)
         Released iterates.
     n_iter_ : int
     privacy_ : PrivacyReport

@@ -40,7 +40,7 @@ class DPMixtureOfRegressions(LatentRegression):
     coef_ : array of shape (n_features,)
         Of one of the two lines; the other has the opposite sign.
     intercept_, offset_, noise_scale_ : float
-    path_ : array of shape (n_iter_, n_features)
+    path_ : array of shape (n_iter, n_features)
         Released iterates.
     n_iter_ : int
     privacy_ : PrivacyReport
