@@ -32,6 +32,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     privacy_: PrivacyReport
 
     _methods: tuple[str, ...] = ()
+    # Those of them that look at all rows at once, so that no stream of rows will do.
+    _at_once: tuple[str, ...] = ()
 
     def _check_parameters(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -75,6 +77,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _stream(self, data: PrivateData, ensure_min_samples: int) -> PrivateData:
         """The checks that need no row."""
         name = type(self).__name__
+        if self.method in self._at_once:
+            data.check_in_memory(f"method={self.method!r}")  # before anything is charged
         if data.n < ensure_min_samples:
             raise ValueError(f"Found {data.n} rows while a minimum of {ensure_min_samples} is required by {name}.")
         if get_tags(self).target_tags.required and not data.has_target:

@@ -84,13 +84,19 @@ class PrivateData:
         mask = rows._mask if isinstance(rows, Sample) else None
         return self._source.sum(Job(partial, self._block_rows), start, stop, mask)
 
+    def check_in_memory(self, who: str) -> None:
+        """Refuse a stream to a method that needs more than sums over rows."""
+        if not isinstance(self._source, Arrays):
+            kind = type(self._source).__name__
+            raise ValueError(
+                f"{who} needs all rows at once, as order statistics do, not sums over blocks: "
+                f"it takes arrays in memory, not {kind} data"
+            )
+
     def _gather(self, compute: Callable[[Block], NDArray[Any]], rows: Fold | None = None) -> NDArray[Any]:
         """Row-wise values, concatenated; for order statistics, which are not sums."""
-        if not isinstance(self._source, Arrays):
-            raise ValueError(
-                "this method needs order statistics of all rows, which are not sums over blocks: "
-                f"it takes arrays in memory, not {type(self._source).__name__} data"
-            )
+        self.check_in_memory("this method")
+        assert isinstance(self._source, Arrays)
         start, stop = (0, self.n) if rows is None else (rows.start, rows.stop)
         pieces = cut(self._source.read(start, stop), start, self._block_rows)
         return np.concatenate([compute(piece.block()) for piece in pieces])

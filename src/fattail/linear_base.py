@@ -80,6 +80,7 @@ class LinearModel(PrivateEstimator):
     """Parameters and steps common to the three models."""
 
     _methods = ("auto", "smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped")
+    _at_once = ("trimmed", "sample_aggregate")
 
     coef_: Floats
     n_iter_: int

@@ -81,6 +81,7 @@ class DPMean(PrivateEstimator):
     """
 
     _methods = ("auto", "truncated", "smoothed", "median_of_means", "trimmed", "local")
+    _at_once = ("trimmed", "local")
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,19 @@ def _documented(methods: str) -> Any:
     return write
 
 
+@dataclass(frozen=True)
+class _LabelLoss(Logistic):
+    """Logistic loss for the labels that users have: one of them counts as 1, all others as 0."""
+
+    positive: Any = 1
+
+    def value(self, z: Floats, y: Any) -> Floats:
+        return super().value(z, np.asarray(y == self.positive, dtype=np.float64))
+
+    def derivative(self, z: Floats, y: Any) -> Floats:
+        return super().derivative(z, np.asarray(y == self.positive, dtype=np.float64))
+
+
 class _SparseModel(PrivateEstimator):
     """Parameters and steps common to regressor and classifier."""
 
@@ -152,6 +166,8 @@ class _SparseModel(PrivateEstimator):
             raise ValueError(f"public_features must have rows and columns, got shape {np.shape(self.public_features)}")
 
     def _fit(self, data: PrivateData) -> tuple[Floats, float]:
+        if not data.has_target:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         self._check_shapes(data.d)
         curator = self._make_curator()
         with np.errstate(all="ignore"):
@@ -269,6 +285,7 @@ class DPSparseRegressor(RegressorMixin, _SparseModel):  # type: ignore[misc]
     """
 
     _methods = _ALL
+    _at_once = ("two_stage",)
     intercept_: float
 
     def _loss(self) -> Loss:
@@ -338,6 +355,7 @@ class DPSparseClassifier(ClassifierMixin, _SparseModel):  # type: ignore[misc]
     """
 
     _methods = tuple(m for m in _ALL if m not in _REGRESSION_ONLY)
+    _at_once = ("two_stage",)
     intercept_: Floats
 
     def __init__(
@@ -393,7 +411,7 @@ class DPSparseClassifier(ClassifierMixin, _SparseModel):  # type: ignore[misc]
             raise ValueError(f"classes must be two different labels, got {self.classes!r}")
 
     def _loss(self) -> Loss:
-        return Logistic()
+        return _LabelLoss(positive=np.asarray(self.classes)[1])
 
     def fit(self, X: Any, y: Any = None, **unsupported: Any) -> DPSparseClassifier:
         """Fit the model privately.
@@ -411,12 +429,8 @@ class DPSparseClassifier(ClassifierMixin, _SparseModel):  # type: ignore[misc]
         """
         refuse(unsupported)
         self._check_parameters()
-        labels = np.asarray(self.classes)
-        if y is not None and not isinstance(X, PrivateData):
-            # A function of one row at a time: is it the second label?
-            y = (np.asarray(y) == labels[1]).astype(np.float64) if np.ndim(y) == 1 else y
         coef, intercept = self._fit(self._private_data(X, y, y_numeric=False))
-        self.classes_ = labels
+        self.classes_ = np.asarray(self.classes)
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
         return self
 
@@ -431,7 +445,8 @@ class DPSparseClassifier(ClassifierMixin, _SparseModel):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Likelier of the two classes; costs no budget."""
-        labels: NDArray[Any] = self.classes_[(self._linear(X) > 0).astype(int)]
+        second = self._linear(X) > 0
+        labels: NDArray[Any] = self.classes_[second.astype(int)]
         return labels
 
     def __sklearn_tags__(self) -> Any:

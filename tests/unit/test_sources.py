@@ -135,6 +135,8 @@ def test_blas_is_left_as_it_was():
 
 
 class Regressor(PrivateEstimator):
+    method = "auto"
+
     def fit(self, X, y=None):
         self.data = self._private_data(X, y, ensure_min_samples=2)
         return self

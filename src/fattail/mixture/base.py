@@ -14,6 +14,7 @@ from fattail.algorithms.dpem2020_em import Problem, clipped_em, local_em, smooth
 from fattail.base import PrivateEstimator, is_auto
 from fattail.data import PrivateData
 from fattail.privacy import Curator
+from fattail.sources import is_stream
 
 Floats = NDArray[np.float64]
 
@@ -110,6 +111,6 @@ class LatentRegression(RegressorMixin, LatentModel):  # type: ignore[misc]
 
     def _private_pairs(self, X: Any, y: Any, **options: Any) -> PrivateData:
         """Rows (X, y), which only a holder of both may bring without y."""
-        if y is None and not isinstance(X, PrivateData):
+        if y is None and not isinstance(X, PrivateData) and not is_stream(X):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         return self._private_data(X, y, accept_sparse=False, **options)

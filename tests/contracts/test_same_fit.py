@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
+import fattail
 from fattail.data import PrivateData
 from fattail.passes import Job
 from fattail.privacy.bounded import Sample
@@ -139,7 +140,7 @@ def test_a_matrix_product_does_not_see_where_chunks_end(sizes, block_bytes):
 @pytest.mark.parametrize("name", STREAMED)
 def test_order_statistics_need_rows_in_memory(name, tmp_path):
     data = SOURCES[name](*rows_of(), tmp_path)
-    with pytest.raises(ValueError, match="order statistics"):
+    with pytest.raises(ValueError, match="all rows at once"):
         Trimmed(10, 1e3, 0.1).mean(data)
 
 
@@ -167,3 +168,44 @@ def test_passes_travel_and_rows_do_not(name):
     np.testing.assert_array_equal(job([(X, y)], 0), ROBUST[name].mean(data, gradient(np.ones(D)))._value)
     with pytest.raises(TypeError, match="not pickled"):
         cloudpickle.dumps(Job(lambda block: data._reduce(lambda b: b.X), 16))
+
+
+MODELS = {
+    "DPMean": "auto",
+    "DPLinearRegression": "auto",
+    "DPHuberRegressor": "smoothed",
+    "DPLogisticRegression": "clipped",
+    "DPSparseRegressor": "iht_huber",
+    "DPSparseClassifier": "auto",
+    "DPGaussianMixture": "auto",
+    "DPMixtureOfRegressions": "smoothed",
+    "DPMissingCovariateRegression": "clipped",
+}
+AT_ONCE = [("DPMean", "trimmed"), ("DPLinearRegression", "sample_aggregate"), ("DPSparseRegressor", "two_stage")]
+
+
+def fitted(name, method, data):
+    model = getattr(fattail, name)(epsilon=4.0, method=method, random_state=0)
+    model.fit(data)
+    return np.ravel(model.coef_ if hasattr(model, "coef_") else model.mean_)
+
+
+@pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_fit_from_every_source(name, tmp_path):
+    X, y = rows_of()
+    if name.endswith(("Classifier", "LogisticRegression")):
+        y = (y > 0).astype(float)
+    expected = fitted(name, MODELS[name], PrivateData(X, y))
+    for k, source in enumerate(("parquet folder", "polars scan", "chunks", "dask array", "dask frame")):
+        (tmp_path / str(k)).mkdir()
+        data = SOURCES[source](X, y, tmp_path / str(k))
+        np.testing.assert_array_equal(fitted(name, MODELS[name], data), expected, err_msg=source)
+
+
+@pytest.mark.parametrize(("name", "method"), AT_ONCE)
+def test_methods_that_need_all_rows_refuse_a_stream_before_they_are_charged(name, method):
+    with fattail.Budget(epsilon=9.0, delta=1e-3) as budget:
+        with pytest.raises(ValueError, match=f"{method}.*all rows at once"):
+            fitted(name, method, in_chunks(*rows_of(), [100]))
+        assert not budget.history
