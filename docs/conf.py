@@ -42,7 +42,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"(demo|_data)\.py",
-    "within_subsection_order": "ExampleTitleSortKey",
+    "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "download_all_examples": False,
@@ -54,6 +54,7 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "fattail"
+html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["fattail.css"]
 html_theme_options = {

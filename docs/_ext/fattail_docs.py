@@ -10,6 +10,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
@@ -42,12 +43,14 @@ class Paper(_Generated):
         found = [m for m in fattail.registry() if m.paper == paper]
         if not found:
             return ["No method of this paper is in the registry of this version.", ""]
-        rows = [(m.algorithm, "\n".join(_method(m)), f":func:`~{m.function}`\n\n{_lines(m.function)}", m.changed) for m in found]
-        lines = _table(("in print", "as", "in code", "what differs, and why"), rows, "14 28 28 30")
-        for function in dict.fromkeys(m.function for m in found):
-            if function not in _documented(self.env):
-                _documented(self.env).add(function)
-                lines += ["", f".. autofunction:: {function}", ""]
+        lines: list[str] = []
+        for m in found:
+            users = ", ".join(f":class:`~fattail.{e}`" for e in m.estimators)
+            lines += ["", f".. rubric:: {m.algorithm}: {m.name}", "", f'``method="{m.name}"`` of {users}.']
+            lines += [f"In code :func:`~{m.function}`, {_lines(m.function)}.", "", f"*What differs from print.* {m.changed}", ""]
+            if m.function not in _documented(self.env):
+                _documented(self.env).add(m.function)
+                lines += ["", f".. autofunction:: {m.function}", ""]
         return _rst(lines)
 
 
@@ -68,10 +71,10 @@ class Methods(_Generated):
 
     def run(self) -> list[nodes.Node]:
         rows = [
-            ("\n".join(f"| ``{e}``" for e in m.estimators), f"``{m.name}``", f"{m.paper}, {m.algorithm}", m.changed)
+            (f"``{m.name}``", "\n".join(f"| :class:`~fattail.{e}`" for e in m.estimators), f"{m.paper}, {m.algorithm}", m.changed)
             for m in fattail.registry()
         ]
-        return self.parse(_rst(_table(("estimators", "method", "from", "what differs from print"), rows, "26 18 20 36")))
+        return self.parse(_rst(_table(("method", "of", "from", "what differs from print"), rows, "18 30 20 32")))
 
 
 class Results(_Generated):
@@ -84,7 +87,7 @@ class Results(_Generated):
             with path.open(newline="") as stream:
                 head, *rows = list(csv.reader(line for line in stream if not line.startswith("#")))
             title = path.relative_to(ROOT).as_posix()
-            lines += ["", f"## {title}", ""]
+            lines += ["", f"## {path.stem}", "", f"`{title}`", ""]
             lines += [f"The first {MOST_ROWS} of {len(rows)} lines.", ""] if len(rows) > MOST_ROWS else []
             table = [".. csv-table::", f"   :header: {_csv(head)}", "   :class: figures", ""]
             lines += _rst(table + [f"   {_csv(row + [''] * (len(head) - len(row)))}" for row in rows[:MOST_ROWS]])
@@ -137,7 +140,25 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], widths: str) -> l
     return [*lines, ""]
 
 
+def _inline_math(writer: Any, node: Any) -> None:
+    """MathML, which browsers draw by themselves: no scripts, no network."""
+    writer.body.append(tex2mathml(node.astext(), as_block=False))
+    raise nodes.SkipNode
+
+
+def _display_math(writer: Any, node: Any) -> None:
+    writer.body.append(f'<div class="formula">{tex2mathml(node.astext().strip(), as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def _skip_routing(app: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool:
+    """scikit-learn's metadata routing adds ``set_fit_request`` and the like to every estimator."""
+    return skip or (name.startswith("set_") and name.endswith("_request"))
+
+
 def setup(app: Any) -> dict[str, bool]:
+    app.add_html_math_renderer("mathml", (_inline_math, None), (_display_math, None))
+    app.connect("autodoc-skip-member", _skip_routing)
     app.add_directive("paper", Paper)
     app.add_directive("other-papers", OtherPapers)
     app.add_directive("methods", Methods)
