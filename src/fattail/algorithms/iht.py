@@ -91,10 +91,10 @@ class Units:
         K = o.feature_clip
         if K is None:
             K = 2 * typical(curator, self.entries, data, lambda b: typical_entry(b, np.ones(data.d)), 0.5)
-        level = centre(curator, data, centre_plan(self.loss)) if o.fit_intercept else 0.0
+        level = centre(curator, data, self.loss, centre_plan(self.loss)) if o.fit_intercept else 0.0
         tau = o.response_clip if o.response_clip is not None else self.loss.slope
         if self._buys_size:
-            tau = 1.5 * typical(curator, self.size, data, lambda b: b.y - level, 0.5)
+            tau = 1.5 * typical(curator, self.size, data, lambda b: self.loss.derivative(np.full(len(b), level), b.y), 0.5)
         return float(K), float(tau), level
 
 

@@ -113,7 +113,7 @@ def screened_fit(
     entry = typical(curator, entries, data, lambda b: typical_entry(b, feature_scale), 0.5)
     fit = Fit(loss, feature_scale, entry, fit_intercept)
     if fit_intercept:
-        fit.intercept = centre(curator, data, response)
+        fit.intercept = centre(curator, data, loss, response)
     for q, (screen, plan) in enumerate(zip(screens, fits, strict=True)):
         if everything:
             fit.add(np.arange(d))

@@ -56,7 +56,7 @@ def short_rows_fit(
     entry = typical(curator, entries, data, lambda b: typical_entry(b, feature_scale), 0.5)
     fit = Fit(loss, feature_scale, entry, fit_intercept)
     if fit_intercept:
-        fit.intercept = centre(curator, data, response)
+        fit.intercept = centre(curator, data, loss, response)
     psi = (
         typical(curator, spread[0], data, fit.residual, 0.5)
         if spread

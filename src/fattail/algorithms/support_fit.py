@@ -156,20 +156,19 @@ def typical_entry(block: Block, scale: Floats) -> Floats:
     return np.asarray((X @ (1 / scale)) / np.maximum(np.count_nonzero(X, axis=1), 1))
 
 
-def centre(curator: Curator, data: PrivateData, mechanisms: tuple[Any, ...]) -> float:
+def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[Any, ...]) -> float:
     """Intercept of the empty model: a clipped mean of the response, re-centred once; or the log-odds."""
 
     def response(block: Block) -> tuple[Any, None]:
-        assert block.y is not None
-        return np.asarray(block.y, dtype=np.float64)[:, None], None
+        return -loss.derivative(np.zeros(len(block)), block.y)[:, None], None
 
-    if len(mechanisms) == 1:
-        mean = Clip(center=0.5, bound=0.5).mean(data, response, width=1)
-        return float(logit(np.clip(curator.release(mechanisms[0], mean.to("l2"))[0], 0.01, 0.99)))
+    if len(mechanisms) == 1:  # a label minus one half
+        mean = Clip(bound=0.5).mean(data, response, width=1)
+        return float(logit(np.clip(0.5 + curator.release(mechanisms[0], mean.to("l2"))[0], 0.01, 0.99)))
     size, gaussian = mechanisms
     at = 0.0
     for _ in range(2):
-        bound = 3 * typical(curator, size, data, lambda b, at=at: b.y - at, 0.75)
+        bound = 3 * typical(curator, size, data, lambda b, at=at: loss.derivative(np.full(len(b), at), b.y), 0.75)
         mean = Clip(center=at, bound=bound).mean(data, response, width=1)
         at = float(curator.release(gaussian, mean.to("l2"))[0])
     return at
@@ -243,9 +242,8 @@ def clipped_gradient(
     width = fit.support.size + int(fit.fit_intercept) + 1
     mean = Ball(radius=clip * math.sqrt(1 + weight**2 / 4)).mean(data, rows, width=width)
     noise = curator.noise(mechanism, mean.sensitivity)
-    released = curator.release(mechanism, mean)
-    released[-1] /= weight * clip
-    return released, noise
+    *gradient, curvature = curator.release(mechanism, mean)
+    return np.array([*gradient, curvature / (weight * clip)]), noise
 
 
 def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan) -> Floats:
