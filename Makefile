@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow check audit bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce docs readme clean
+.PHONY: demo test test-slow check audit bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs readme clean
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,13 @@ $(VENV)-docs/.installed: pyproject.toml
 docs: $(VENV)-docs/.installed
 	$(VENV)-docs/bin/sphinx-build -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+# All figures and tables of the papers into report/index.html; real data are read from FATTAIL_DATA or ../shared/data.
+reproduce: $(BIN)/.installed
+	$(BIN)/python -m fattail reproduce
+
+reproduce-quick: $(BIN)/.installed
+	$(BIN)/python -m fattail reproduce --quick
 
 clean:
 	rm -rf $(VENV) $(VENV)-docs docs/_build docs/generated docs/gallery demo-page build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,71 @@
+"""Every figure and table of the five papers, regenerated (``make reproduce``, ``fattail reproduce``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from fattail.experiments import engine, report
+from fattail.experiments.datasets import absent
+from fattail.experiments.dpem2020 import PANELS as DPEM2020
+from fattail.experiments.results import collect
+from fattail.experiments.spec import Method, Panel, Problem
+from fattail.experiments.store import Store
+from fattail.experiments.tao2022 import PANELS as TAO2022
+from fattail.experiments.tian2025 import PANELS as TIAN2025
+from fattail.experiments.wang2020 import PANELS as WANG2020
+from fattail.experiments.wanggu2020 import PANELS as WANGGU2020
+
+__all__ = ["Method", "Panel", "Problem", "main", "panels"]
+
+
+def panels() -> tuple[Panel, ...]:
+    """All panels, in the order of the page."""
+    return (*WANG2020, *DPEM2020, *WANGGU2020, *TIAN2025, *TAO2022)
+
+
+def main(
+    figures: Sequence[str] = (), quick: bool = False, *, output: str | Path = "report", workers: int = 2, show: bool = True
+) -> Path:
+    """Run panels and write the report.
+
+    Parameters
+    ----------
+    figures : sequence of str
+        Keys such as ``wang2020-fig1a``, or their beginnings (``wang2020``); all by default.
+    quick : bool
+        Smaller data, thinner grids and fewer trials: minutes rather than hours.
+    output : path
+        Folder of the report. It also holds the finished cells, so an interrupted run resumes.
+    workers : int
+        Processes; 0 runs everything in this one.
+    show : bool
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    pathlib.Path
+        The page.
+    """
+    chosen = [p for p in panels() if not figures or any(p.key.startswith(f) for f in figures)]
+    if not chosen:
+        raise ValueError(f"no figure is called {', '.join(figures)}; there are {', '.join(p.key for p in panels())}")
+    folder = Path(output)
+    chosen = [p.small() if quick else p for p in chosen]
+    skipped = [(p, why) for p in chosen if (why := absent(p.needs))]
+    ready = [p for p in chosen if not absent(p.needs)]
+    store = Store(folder / "cells.db")
+    start = time.perf_counter()
+    try:
+        failures = engine.run(ready, store, workers=workers, show=show)
+        results = [collect(p, store) for p in ready]
+    finally:
+        store.close()
+    busy = sum(r.seconds for r in results)
+    size = "Quick version: smaller data, thinner grids, few trials" if quick else "Full version"
+    note = (
+        f"{size}. {sum(len(list(p.points())) * p.trials * len(p.methods) for p in ready)} fits took {busy / 60:.1f} minutes "
+        f"of computing; this run took {(time.perf_counter() - start) / 60:.1f} minutes with {workers} processes."
+    )
+    return report.write(folder, results, skipped, failures, note)
