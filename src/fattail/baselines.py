@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from fattail.algorithms.em_models import MODELS
+from fattail.geometry import hard_threshold, top_indices
+from fattail.losses import Logistic, Loss, Squared
 
 Floats = NDArray[np.float64]
 
@@ -98,3 +100,147 @@ class GradientEM(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.init, str):
             beta = np.array(self.init, dtype=np.float64)
         return beta, max(variance, 1e-12) if self.noise_scale == "auto" else float(self.noise_scale) ** 2
+
+
+class IGHT(BaseEstimator):  # type: ignore[misc]
+    """Iterative gradient hard thresholding (Yuan, Li and Zhang 2014). **Not private.**
+
+    Parameters
+    ----------
+    sparsity : int
+    loss : {"squared", "logistic"}
+        Labels of the logistic loss are 0 and 1.
+    n_iter : int
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    intercept_ : float
+    privacy_ : str
+        "none".
+
+    Notes
+    -----
+    Steps are as long as the curvature along the gradient on the current support allows
+    (normalised hard thresholding); the intercept is fitted along.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fattail.baselines import IGHT
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (500, 100))
+    >>> np.flatnonzero(IGHT(2).fit(X, X[:, 3] - X[:, 7]).coef_)
+    array([3, 7])
+    """
+
+    def __init__(self, sparsity: int = 10, *, loss: str = "squared", n_iter: int = 100) -> None:
+        self.sparsity = sparsity
+        self.loss = loss
+        self.n_iter = n_iter
+
+    def fit(self, X: Any, y: Any) -> IGHT:
+        """Fit to rows X, dense or CSR, and responses y."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True)
+        loss: Loss = {"squared": Squared(), "logistic": Logistic()}[self.loss]
+        w, level = np.zeros(X.shape[1]), 0.0
+        for _ in range(self.n_iter):
+            z = np.asarray(X @ w) + level
+            bend = float(np.mean(loss.second(z, y)))
+            level -= float(np.mean(loss.derivative(z, y))) / max(bend, 1e-3)
+            slope = loss.derivative(np.asarray(X @ w) + level, y)
+            gradient = np.asarray(X.T @ slope) / len(y)
+            on = np.flatnonzero(w) if np.any(w) else top_indices(gradient, self.sparsity)
+            along = np.asarray(X[:, on] @ gradient[on])
+            curvature = bend * float(np.mean((along - along.mean()) ** 2))
+            step = float(gradient[on] @ gradient[on]) / curvature if curvature > 0 else 0.0
+            w = hard_threshold(w - step * gradient, self.sparsity)
+        self.coef_, self.intercept_, self.privacy_ = w, level, "none"
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Linear predictor; log-odds for the logistic loss."""
+        return np.asarray(X @ self.coef_ + self.intercept_)
+
+
+class AdaHuber(BaseEstimator):  # type: ignore[misc]
+    """Adaptive Huber regression with an l1 penalty (Sun, Zhou and Fan 2020). **Not private.**
+
+    Parameters
+    ----------
+    sparsity : int, optional
+        Keep this many coefficients at most, and fit them again without the penalty.
+    robustness, penalty : float
+        Multiples of the theoretical threshold ``sigma sqrt(n / log d)`` and penalty
+        ``sigma sqrt(log d / n)``; sigma is the median absolute residual, found along the way.
+    n_iter : int
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    intercept_ : float
+    privacy_ : str
+        "none".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fattail.baselines import AdaHuber
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (500, 100))
+    >>> y = 3 * X[:, 3] - 3 * X[:, 7] + rng.standard_t(2, 500)
+    >>> np.flatnonzero(AdaHuber(2).fit(X, y).coef_)
+    array([3, 7])
+    """
+
+    def __init__(self, sparsity: int | None = None, *, robustness: float = 0.5, penalty: float = 0.5, n_iter: int = 150) -> None:
+        self.sparsity = sparsity
+        self.robustness = robustness
+        self.penalty = penalty
+        self.n_iter = n_iter
+
+    def fit(self, X: Any, y: Any) -> AdaHuber:
+        """Fit to rows X, dense or CSR, and responses y."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True)
+        n, d = X.shape
+        top = np.random.default_rng(0).normal(size=d)
+        for _ in range(20):
+            top = np.asarray(X.T @ np.asarray(X @ (top / np.linalg.norm(top)))) / n
+        length = float(np.linalg.norm(top)) * 1.02
+        w = ahead = np.zeros(d)
+        level, momentum = float(np.median(y)), 1.0
+        columns = np.sqrt(np.asarray((X.multiply(X) if hasattr(X, "multiply") else X * X).mean(axis=0)).ravel())
+        for _ in range(self.n_iter):
+            r = y - np.asarray(X @ ahead) - level
+            sigma = 1.4826 * float(np.median(np.abs(r - np.median(r))))
+            level += float(np.median(r))
+            psi = np.clip(r, *(np.array([-1, 1]) * self.robustness * sigma * math.sqrt(n / math.log(max(d, 3)))))
+            moved = ahead + np.asarray(X.T @ psi) / (n * length)
+            cut = self.penalty * sigma * math.sqrt(2 * math.log(max(d, 3)) / n) * columns / length
+            new = np.sign(moved) * np.maximum(np.abs(moved) - cut, 0.0)
+            faster = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+            ahead, w, momentum = new + (momentum - 1) / faster * (new - w), new, faster
+        if self.sparsity is not None:
+            w, level = self._again(X, y, w, level)
+        self.coef_, self.intercept_, self.privacy_ = w, level, "none"
+        return self
+
+    def _again(self, X: Any, y: Floats, w: Floats, level: float) -> tuple[Floats, float]:
+        """Huber fit of the largest coefficients by reweighted least squares."""
+        assert self.sparsity is not None
+        kept = top_indices(w, min(self.sparsity, np.count_nonzero(w)))
+        Z = X[:, kept]
+        Z = np.column_stack([Z.toarray() if hasattr(Z, "toarray") else Z, np.ones(len(y))])
+        theta = np.append(w[kept], level)
+        for _ in range(30):
+            r = y - Z @ theta
+            bound = 1.345 * 1.4826 * float(np.median(np.abs(r)))
+            weight = np.minimum(1.0, bound / np.maximum(np.abs(r), 1e-300))
+            theta = np.linalg.lstsq(Z * np.sqrt(weight)[:, None], y * np.sqrt(weight), rcond=None)[0]
+        w = np.zeros_like(w)
+        w[kept] = theta[:-1]
+        return w, float(theta[-1])
+
+    def predict(self, X: Any) -> Floats:
+        """Predicted responses of new rows."""
+        return np.asarray(X @ self.coef_ + self.intercept_)
