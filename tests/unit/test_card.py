@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fattail
 from fattail.card import Card, Result
 from fattail.privacy import Bounded, Curator, Gaussian, TopK
 
@@ -100,13 +101,15 @@ def test_only_the_largest_coefficients_are_shown(card: Card) -> None:
     assert "column 99" in page.to_html() and "column 2<" not in page.to_html()
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_intervals_belong_to_their_coefficients(card: Card, transposed: bool) -> None:
-    ends = np.array([[0.5, -3.0], [1.5, -1.0]])
-    model = SimpleNamespace(
-        coef_=np.array([[1.0, -2.0]]), interval_=ends.T if transposed else ends, method="auto", privacy_=card.report
-    )
-    assert Card.of(model).results == (Result("x0", 1.0, 0.5, 1.5), Result("x1", -2.0, -3.0, -1.0))
+def test_intervals_belong_to_their_numbers(card: Card) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(5, 1, 3000), rng.normal(500, 1, 3000)])
+    mean = fattail.DPMean(random_state=0).fit(X)
+    assert all(r.low < r.value < r.high and r.high - r.low < 2 for r in Card.of(mean).results)
+    linear = fattail.DPLinearRegression(random_state=0).fit(X - [5, 500], X @ [5.0, 500.0])
+    assert len(linear.coef_) == 2
+    for r, end in zip(Card.of(linear).results, linear.interval_.T, strict=False):
+        assert r.low < r.value < r.high and (r.low, r.high) == tuple(end)
 
 
 def test_pictures_stay_inside_their_cell(card: Card) -> None:
