@@ -21,7 +21,7 @@ UNIT = 2.0**30
 CAP = 2.0**30  # scaled arguments of the smoothed map saturate here
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
-TILE = 1024  # columns swept before the next row, so that their sums stay in the first cache
+TILE = 4096  # columns swept before the next row, so that their sums stay in a core's cache
 STRETCH = 32  # columns searched at once for arguments beyond the core
 LANES = 32  # partial sums of a row's squares
 
@@ -89,7 +89,8 @@ def _flush(acc, low, size, out):
 def bound_block(V, r, c, inv_s, edge, out):
     """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; an empty c is zero."""
     n, d = V.shape
-    acc, centre, inverse = np.zeros(TILE), np.empty(TILE), np.empty(TILE)
+    width = min(TILE, d)
+    acc, centre, inverse = np.zeros(width), np.empty(width), np.empty(width)
     for low in range(0, d, TILE):
         size = min(TILE, d - low)
         _load(c, low, size, 0.0, centre)
@@ -114,8 +115,8 @@ def smooth_block(V, r, c, inv_s, kappa, core, slope, shift, base, cells, out):
     a clamped argument is, and the polynomial is public and below 2**30 there.
     """
     n, d = V.shape
-    acc, centre, inverse = np.zeros(TILE), np.empty(TILE), np.empty(TILE)
-    table = np.empty(TILE)
+    width = min(TILE, d)
+    acc, centre, inverse, table = np.zeros(width), np.empty(width), np.empty(width), np.empty(width)
     bits = table.view(np.uint64)
     rim = near(core, slope)  # what the first sweep adds for an argument beyond, or NaN
     for low in range(0, d, TILE):
