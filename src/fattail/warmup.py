@@ -1,0 +1,41 @@
+"""Compile the kernels once per machine: ``python -m fattail.warmup``.
+
+The kernels are compiled for the processor at hand when they are first called, which takes some
+seconds, and kept on disk, beside the package or in numba's cache folder (``NUMBA_CACHE_DIR``).
+Later processes load them in a fraction of a second. Compiled code cannot be shipped in a wheel: its
+cache is valid for one processor and one installation. So run this after installing, for
+instance as the last step of a container image, and no fit will ever wait for the compiler.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from scipy import sparse
+
+from fattail import _kernels
+from fattail.data import PrivateData
+from fattail.robust import Ball, Clip, Gram, Smooth, Trimmed
+
+__all__ = ["warmup"]
+
+
+def warmup() -> float:
+    """Call every kernel with every type of rows that users may have; return the seconds it took."""
+    began = time.perf_counter()
+    for dtype in (np.float64, np.float32):
+        X = np.ones((40, 3), dtype=dtype)
+        for rows in (X, sparse.csr_array(X)):
+            data = PrivateData(rows)
+            for rule in (Clip(), Smooth(), Ball(), Gram()):
+                rule.mean(data, lambda block: (block.X, np.ones(len(block))))
+        _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))
+        _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
+    _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(40))
+    Trimmed(2, 1.0, 0.1).mean(PrivateData(np.ones((40, 3))))
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    print(f"kernels ready after {warmup():.1f} s")
