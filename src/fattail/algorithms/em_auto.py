@@ -155,8 +155,8 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
     The top eigenvalue of the second moments is ``|beta|^2 + variance``, the others are the
     variance. Rows are measured from the origin, which the model makes the centre.
     """
-    schedule = Schedule(4, 4, 0.2, 0.62, step=1.1)
-    bounding = InBall(1.05, 4.0 * math.sqrt(2.0 / data.d))
+    schedule = Schedule(4, 4, 0.2, 0.62, step=1.2)
+    bounding = InBall(1.05 * room(curator, data), 4.0 * math.sqrt(2.0 / data.d))
     known = None if noise_scale is None else noise_scale**2
     size, start = TopK("row length", 0.04), Gaussian("second moments", 0.14)
     curator.plan(size, start, *schedule.mechanisms)
@@ -299,7 +299,7 @@ def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float |
     return Fit(coef, variance if known is None else known, intercept, center=middle[:d], spread=spread, path=path[:, :d] / spread)
 
 
-def room(curator: Curator, data: PrivateData, least: float = 1.0) -> float:
+def room(curator: Curator, data: PrivateData, least: float = 0.7) -> float:
     """How much wider than the typical row a ball may be: wide balls bias less, and large n pays for their noise."""
     return float(min(max((data.n * curator.epsilon / (1000 * data.d)) ** 0.25, least), 2.0))
 

@@ -23,7 +23,8 @@ class Histogram:
     -----
     *Privacy.* A row is in exactly one cell of each histogram, whatever its bits: cell numbers
     are clipped to the range and NaN counts as cell 0. Replacing a row moves two counts of a
-    histogram by one, so all of them by ``sqrt(2 groups)`` in l2; counts are exact integers.
+    histogram by one, so all of them by ``sqrt(2 groups)`` in l2; counts are exact integers. Proof:
+    ``histogram.proof.md``.
     """
 
     cells: int
