@@ -243,25 +243,14 @@ def _fact(name: str, value: str, note: str = "") -> str:
 
 def _results_table(results: Sequence[Result], quantity: str, interval: str) -> str:
     shown = sorted(results, key=lambda r: -abs(r.value))[:_MOST_RESULTS] if len(results) > _MOST_RESULTS else results
-    ends = [v for r in shown for v in (r.value, r.low, r.high) if v is not None and _finite(v)]
-    left, right = min([0.0, *ends]), max([0.0, *ends])
-    span = (right - left) or 1.0
-
-    def at(value: float) -> float:
-        return 100 * (min(max(value, left), right) - left) / span
-
     intervals = any(r.low is not None for r in shown)
+    largest = max((abs(r.value) for r in shown), default=0.0)
     rows = []
     for r in shown:
-        low, high = sorted((0.0, r.value)) if r.low is None or r.high is None else (r.low, r.high)
-        picture = (
-            f'<div class="plot"><i class="axis" style="left:{at(0):.2f}%"></i>'
-            f'<i class="whisker" style="left:{at(low):.2f}%;width:{at(high) - at(low):.2f}%"></i>'
-            f'<i class="dot" style="left:{at(r.value):.2f}%"></i></div>'
-        )
-        limits = f"<td>{r.low:.5g} to {r.high:.5g}</td>" if r.low is not None else ("<td></td>" if intervals else "")
-        rows.append(f"<tr><th>{html.escape(r.name)}</th><td>{r.value:.5g}</td>{limits}<td class='bar'>{picture}</td></tr>")
-    heads = ["", quantity, *([interval] if intervals else []), ""]
+        ends = f"<td>{r.low:.5g} to {r.high:.5g}</td>" if r.low is not None else ("<td></td>" if intervals else "")
+        picture = _interval_plot(r) if intervals else _stem_plot(r, largest)
+        rows.append(f"<tr><th>{html.escape(r.name)}</th><td>{r.value:.5g}</td>{ends}<td class='bar'>{picture}</td></tr>")
+    heads = ["", quantity, *([interval, "each on its own scale, line at 0"] if intervals else [""])]
     table = (
         '<div class="scroll"><table><thead><tr>'
         + "".join(f"<th>{html.escape(h)}</th>" for h in heads)
@@ -272,13 +261,35 @@ def _results_table(results: Sequence[Result], quantity: str, interval: str) -> s
     return table
 
 
+def _interval_plot(r: Result) -> str:
+    """Zero in the middle and the interval to scale, since columns are in different units."""
+    if r.low is None or r.high is None:
+        return ""
+    reach = max((abs(v) for v in (r.value, r.low, r.high) if math.isfinite(v)), default=0.0)
+    return _plot(max(r.low, -reach), min(r.high, reach), r.value, -reach, reach)
+
+
+def _stem_plot(r: Result, largest: float) -> str:
+    return _plot(min(r.value, 0.0), max(r.value, 0.0), r.value, -largest, largest)
+
+
+def _plot(low: float, high: float, value: float, left: float, right: float) -> str:
+    span = (right - left) or 1.0
+    start, stop, dot = (100 * (v - left) / span for v in (low, high, value))
+    return (
+        '<div class="plot"><i class="axis" style="left:50%"></i>'
+        f'<i class="whisker" style="left:{start:.2f}%;width:{stop - start:.2f}%"></i>'
+        f'<i class="dot" style="left:{dot:.2f}%"></i></div>'
+    )
+
+
 def _releases_table(report: PrivacyReport) -> str:
     rows = []
     for r in report.releases:
         noise = "follows the data, kept private" if r.noise is None else f"{r.noise:.4g}"
         sensitivity = "private" if r.sensitivity is None else f"{r.sensitivity:.4g}"
         rows.append(
-            f"<tr><th>{html.escape(r.name)}</th><td>{html.escape(r.mechanism)} &times; {r.count}</td>"
+            f"<tr><th>{html.escape(r.name)}</th><td class='whole'>{html.escape(r.mechanism)} &times; {r.count}</td>"
             f"<td>{sensitivity}</td><td>{noise}</td>"
             f'<td class="bar"><div class="share"><i style="width:{100 * r.share:.2f}%"></i></div>{100 * r.share:.1f} %</td></tr>'
         )
@@ -317,15 +328,17 @@ body:has(>.fattail-card){margin:0}
 .fattail-card h2{font-size:1.1rem;margin:2rem 0 .6rem}
 .fattail-card .claim{border-left:4px solid var(--mark);padding:.2rem 0 .2rem 1rem;margin:0 0 1.2rem}
 .fattail-card .alarm{border:2px solid var(--alarm);color:var(--alarm);padding:.7rem 1rem;border-radius:6px;margin-bottom:1.2rem}
-.fattail-card .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(9.5rem,1fr));gap:.6rem;margin:0}
+.fattail-card .facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(10rem,1fr));gap:.6rem;margin:0}
 .fattail-card .facts div{background:var(--fill);border-radius:6px;padding:.5rem .7rem}
-.fattail-card dt{color:var(--soft);font-size:.8rem}.fattail-card dd{margin:0;font-weight:600;overflow-wrap:anywhere}
+.fattail-card dt{color:var(--soft);font-size:.8rem}
+.fattail-card dd{margin:0;font-weight:600;font-size:.9rem;overflow-wrap:anywhere}
 .fattail-card small{display:block;font-weight:400;color:var(--soft);font-size:.75rem;line-height:1.3}
 .fattail-card .scroll{overflow-x:auto}
 .fattail-card table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
 .fattail-card th,.fattail-card td{text-align:right;padding:.35rem .5rem;border-bottom:1px solid var(--line);background:none}
 .fattail-card thead th{color:var(--soft);font-weight:400;font-size:.8rem;vertical-align:bottom}
 .fattail-card th:first-child{text-align:left}.fattail-card tbody th{font-weight:600;overflow-wrap:anywhere}
+.fattail-card .whole{white-space:nowrap}
 .fattail-card td.bar{width:32%;min-width:7rem}
 .fattail-card .plot{position:relative;height:1.1rem;margin:0 .4rem}.fattail-card .plot i{position:absolute;display:block}
 .fattail-card .axis{top:-.35rem;bottom:-.35rem;width:1px;background:var(--line)}
