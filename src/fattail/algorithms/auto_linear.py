@@ -40,8 +40,7 @@ Floats = NDArray[np.float64]
 
 # Tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise; reported on others.
-STEPS = 8
-COUNTS, WIDE = 0.01, 0.2  # shares: each set of counts, and all of movement 4
+COUNTS, WIDE = 0.006, 0.25  # shares: each set of counts, and all of movement 4
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 PER_OCTAVE = 2
 LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
@@ -66,13 +65,15 @@ class Budget:
         moments = min(max((radius**2 * spectral / 0.05) ** 2, 0.01), MOST_SHAPE)
         return cls(min(max(columns, 0.01), MOST_COLUMNS), moments, radius, radius**2 * spectral / math.sqrt(moments))
 
-    def pace(self, logistic: bool) -> tuple[float, float]:
-        """Damping of the steps and growth of their budget.
+    def pace(self, logistic: bool) -> tuple[int, float, float]:
+        """Number of steps, their damping and the growth of their budget.
 
-        A residual's curvature is that of the moments. A label's changes with the fit, so steps must be
-        bold to arrive, unless the moments are too blurred for it.
+        Sharp moments allow few and bold steps. A label's curvature changes with the fit, so its steps
+        are as bold as the blur allows.
         """
-        return (min(max(0.95 - 2.0 * self.blur, 0.5), 0.9), 2.0) if logistic else (0.65, 2.0)
+        if logistic:
+            return 8, min(max(0.95 - 2.0 * self.blur, 0.5), 0.9), 2.0
+        return (5, 0.85, 3.0) if self.blur <= 0.06 else (8, 0.65, 2.0)
 
 
 @registered(
@@ -93,21 +94,21 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     """
     n, p, logistic = data.n, data.d + 1, target.logistic
     budget = Budget.of(n, p, gaussian_multiplier(curator.epsilon, curator.delta))
-    damping, growth = budget.pace(logistic)
+    steps, damping, growth = budget.pace(logistic)
     shapes = 2 if logistic else 1
     units = Units.planned(p, budget.columns, budget.moments, budget.radius, shapes)
     lengths = Gaussian("row length counts", COUNTS * shapes, count=shapes)
-    residuals = Gaussian("residual counts", COUNTS * STEPS, count=STEPS)
+    residuals = Gaussian("residual counts", COUNTS * steps, count=steps)
     wide = Wide.planned() if isinstance(target.loss, Squared) else None
     fixed = [*units.mechanisms(p), lengths, *(() if logistic else (residuals,)), *(wide.mechanisms if wide else ())]
-    shares = (1.0 - sum(m.share for m in fixed)) * growth ** np.arange(STEPS) / np.sum(growth ** np.arange(STEPS))
+    shares = (1.0 - sum(m.share for m in fixed)) * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
     gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
     curator.plan(*fixed, *gradients)
 
     model = Model(curator, data, prepare(curator, units, data, target))
     model.count_lengths(lengths)
     for t, gradient in enumerate(gradients):
-        if logistic and t == STEPS // 2:
+        if logistic and t == steps // 2:
             model.reshape(units.moments)
             model.count_lengths(lengths)
         if not logistic:
@@ -115,7 +116,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         model.step(gradient, gradients[-1], damping)
     if wide:
         wide.apply(model)
-    return model.fit()
+    return model.fit(steps)
 
 
 @dataclass(frozen=True)
@@ -148,13 +149,13 @@ class Model:
     def count_lengths(self, release: Gaussian) -> None:
         """Distribution of the lengths of u."""
         frame, unit = self.problem.frame, math.sqrt(self.p)
-        codes = _codes(lambda block: frame.rows(block)[2] / unit)
+        codes = _codes(lambda block: frame.rows(block)[1] / unit)
         share, length = _distribution(self.curator, release, self.data, codes)
         self.lengths = share, length * unit
 
     def count_residuals(self, release: Gaussian) -> None:
         frame, w = self.problem.frame, self.w
-        codes = _codes(lambda block: self.problem.response(block) - frame.standard(block) @ w)
+        codes = _codes(lambda block: self.problem.response(block) - frame.predict(block, w))
         self.residuals = _distribution(self.curator, release, self.data, codes)
 
     def step(self, gradient: Gaussian, reference: Gaussian, damping: float) -> None:
@@ -172,8 +173,8 @@ class Model:
         frame, w = self.problem.frame, self.w
 
         def rows(block: Block) -> tuple[Floats, Floats]:
-            z, u, length = frame.rows(block)
-            prediction = z @ w
+            u, length = frame.rows(block)
+            prediction = frame.predict(block, w)
             if self.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
                 chance = expit(prediction)
                 slope, length = self.problem.response(block) - chance, length * np.maximum(chance, 1 - chance)
@@ -183,10 +184,17 @@ class Model:
 
         return self.curator.release(release, Ball(radius=best.clip * best.radius).mean(self.data, rows, width=self.p))
 
-    def fit(self) -> LinearFit:
+    def mean_row(self, release: Gaussian, radius: float) -> Floats:
+        """Mean of pulled-back rows."""
+        frame = self.problem.frame
+        return self.curator.release(
+            release, Ball(radius=radius).mean(self.data, lambda b: (frame.rows(b)[0], None), width=self.p)
+        )
+
+    def fit(self, steps: int) -> LinearFit:
         covariance = (self.noise + self.sampling) * self.problem.frame.shape.T @ self.problem.frame.shape
         covariance[-1, -1] += self.intercept
-        return self.problem.solution(self.w, STEPS, covariance)
+        return self.problem.solution(self.w, steps, covariance)
 
 
 @dataclass(frozen=True)
@@ -194,25 +202,27 @@ class Wide:
     """Movement 4: from the robust fit towards conditional means."""
 
     tails: Gaussian
-    intercept: Gaussian
+    row: Gaussian
     slopes: Gaussian
+    intercept: Gaussian
 
     @classmethod
     def planned(cls) -> Wide:
         return cls(
             Gaussian("residual tails", 0.15 * WIDE, count=2),
+            Gaussian("mean row", 0.1 * WIDE),
+            Gaussian("wide gradient", 0.5 * WIDE),
             Gaussian("mean residual", 0.25 * WIDE),
-            Gaussian("wide gradient", 0.6 * WIDE),
         )
 
     @property
     def mechanisms(self) -> tuple[Gaussian, ...]:
-        return self.tails, self.intercept, self.slopes
+        return self.tails, self.row, self.slopes, self.intercept
 
     def _reach(self, model: Model) -> float:
         """Upper edge of the highest octave of residuals that is seen."""
         frame, w = model.problem.frame, model.w
-        counts = Histogram(OCTAVES).counts(model.data, _codes(lambda b: frame.standard(b) @ w - model.problem.response(b), 1))
+        counts = Histogram(OCTAVES).counts(model.data, _codes(lambda b: frame.predict(b, w) - model.problem.response(b), 1))
         released = model.curator.release(self.tails, counts)[0]
         seen = np.flatnonzero(released > 4 * model.curator.noise(self.tails, math.sqrt(2)))
         return math.ldexp(1.0, LOWEST + (int(seen[-1]) if len(seen) else -LOWEST))
@@ -222,22 +232,24 @@ class Wide:
         share, size = model.residuals
         clip, radius = self._reach(model), math.sqrt(p)
         released = model.gradient(self.slopes, Choice(clip, radius, 1.0, 1.0))
-        # A skewed noise leaves a mean even under a wide clip; it points along the constant column.
-        constant = np.linalg.solve(model.problem.frame.shape.T, np.eye(p)[-1])
-        released -= constant * (constant @ released) / (constant @ constant)
+        # A skewed noise leaves a mean even under a wide clip; it points along the mean row.
+        constant = model.mean_row(self.row, radius)
+        released -= constant * (constant @ released) / max(float(constant @ constant), 1e-300)
         # Error of a coordinate: privacy noise, and sampling under the wide clip.
         weight, length = model.lengths
-        square = float(share @ np.minimum(size, clip) ** 2) * float(weight @ np.minimum(length, radius) ** 2) / p
+        pulled = np.minimum(length, radius)
+        square = float(share @ np.minimum(size, clip) ** 2) * float(weight @ pulled**2) / p
+        curvature = max(float(weight @ (pulled * length)), 1e-12) / max(float(weight @ length**2), 1e-12)
         error = curator.noise(self.slopes, 2 * clip * radius / n) ** 2 + square / n
         keep = max(0.0, 1.0 - 2.0 * p * error / max(float(released @ released), 1e-300))
-        model.w = model.problem.move(model.w, -keep * released, 1.0)
-        model.noise += keep**2 * error
+        model.w = model.problem.move(model.w, -keep * released, 1.0 / curvature)
+        model.noise += keep**2 * error / curvature**2
 
         clip = 2 * self._reach(model)
         frame, w = model.problem.frame, model.w
 
         def residual(block: Block) -> tuple[Floats, None]:
-            return (model.problem.response(block) - frame.standard(block) @ w)[:, None], None
+            return (model.problem.response(block) - frame.predict(block, w))[:, None], None
 
         shift = curator.release(self.intercept, Clip(bound=clip).mean(model.data, residual, width=1).to("l2"))
         model.w = np.append(w[:-1], w[-1] + shift[0])

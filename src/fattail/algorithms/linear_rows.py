@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail.algorithms.columns import ROUNDS, center_and_scale, table
 from fattail.data import Block, PrivateData
 from fattail.losses import Huber, Logistic, Loss
@@ -74,15 +75,28 @@ class Frame:
         z[:, -1] = self.constant
         return z
 
-    def rows(self, block: Block) -> tuple[Floats, Floats, Floats]:
-        """Rows z, rows u times their weight, and the length of the latter."""
-        z = self.standard(block)
-        u = z @ self.shape.T
-        u *= self.weights(z)[:, None]
-        return z, u, np.sqrt(np.einsum("ij,ij->i", u, u))
+    def predict(self, block: Block, w: Floats) -> Floats:
+        """``standard(block) @ w``, in one pass over the rows as they are."""
+        slope = w[:-1] / self.scale
+        return np.asarray(block.X @ slope) + (self.constant * w[-1] - self.center @ slope)
+
+    def rows(self, block: Block) -> tuple[Floats, Floats]:
+        """Rows u times their weight, and their lengths."""
+        X = table(block, False)
+        root = self.shape[:, :-1] / self.scale
+        u = X @ root.T
+        u += self.constant * self.shape[:, -1] - root @ self.center
+        u *= self._weights(X)[:, None]
+        return u, np.sqrt(np.einsum("ij,ij->i", u, u))
 
     def weights(self, z: Floats) -> Floats:
+        """Weights of standardised rows."""
         return np.asarray(np.minimum(1.0, self.radius**2 / np.einsum("ij,ij->i", z, z)))
+
+    def _weights(self, X: Floats) -> Floats:
+        norms = np.empty(len(X))
+        _kernels.row_norms(X, self.center, 1.0 / self.scale, norms)
+        return np.asarray(np.minimum(1.0, self.radius**2 / (norms**2 + self.constant**2)))
 
 
 @dataclass(frozen=True)
@@ -126,8 +140,8 @@ class Problem:
         loss = self.fixed_loss
 
         def rows(block: Block) -> tuple[Floats, Floats]:
-            z, u, _ = self.frame.rows(block)
-            return u, loss.derivative(z @ w, self.response(block))
+            u, _ = self.frame.rows(block)
+            return u, loss.derivative(self.frame.predict(block, w), self.response(block))
 
         return rows
 
