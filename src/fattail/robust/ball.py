@@ -47,7 +47,7 @@ class Ball(Robustifier):
         self,
         V: Any,
         r: NDArray[np.float64] | None,
-        center: NDArray[np.float64],
+        center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],
     ) -> None:

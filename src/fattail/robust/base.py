@@ -65,14 +65,16 @@ class Robustifier(ABC):
             raise PrivacyError("a Poisson sample can only be bounded around zero")
         scale = np.broadcast_to(np.asarray(self._scale(), dtype=np.float64), (width,))
         inverse = 1.0 / scale
+        # The kernels are faster without a centre, and want one of their own memory.
+        shift = np.array(center) if np.any(center) else None
 
         def partial(block: Block) -> NDArray[np.int64]:
             out = np.zeros(width, dtype=np.int64)
             with np.errstate(all="ignore"):
                 V, r = rows(block)
-            if block.weight is not None:
-                r = block.weight if r is None else block.weight * r
-            self._add(V, r, center, inverse, out)
+                if block.weight is not None:
+                    r = block.weight if r is None else block.weight * r
+            self._add(V, r, shift, inverse, out)
             return out
 
         total = data._reduce(partial, fold)
@@ -84,7 +86,7 @@ class Robustifier(ABC):
         self,
         V: Any,
         r: NDArray[np.float64] | None,
-        center: NDArray[np.float64],
+        center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],
     ) -> None:

@@ -35,7 +35,7 @@ class Clip(Robustifier):
         self,
         V: Any,
         r: NDArray[np.float64] | None,
-        center: NDArray[np.float64],
+        center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],
     ) -> None:
@@ -50,7 +50,7 @@ class Truncate(Clip):
         self,
         V: Any,
         r: NDArray[np.float64] | None,
-        center: NDArray[np.float64],
+        center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],
     ) -> None:
