@@ -14,7 +14,7 @@ import pytest
 from fattail.experiments import engine
 from fattail.experiments.claims import Beats
 from fattail.experiments.results import collect
-from fattail.experiments.spec import Method, Panel, Problem
+from fattail.experiments.spec import Method, Panel, Problem, Steps
 from fattail.experiments.store import Store
 
 
@@ -29,6 +29,10 @@ def noisy_mean(problem, seed, epsilon, scale=1.0):
 
 def path(problem, seed, epsilon):
     return np.array([noisy_mean(problem, seed, epsilon) * k for k in (0.0, 0.5, 1.0)])
+
+
+def some_steps(problem, seed, epsilon):
+    return Steps((1, 3), np.array([[4.0, 5.0], [1.0, 1.0]]))
 
 
 def failing(problem, seed):
@@ -97,14 +101,18 @@ def test_a_failure_is_reported_and_tried_again(tmp_path):
 
 
 def test_iterations_become_curves_and_single_answers_level_lines(tmp_path):
-    toy = panel(Method("path", "calibrated", path), GOOD, x="iteration", facet="epsilon", base={"n": 50, "n_iter": 3})
+    methods = (Method("path", "calibrated", path), GOOD, Method("some", "auto", some_steps))
+    toy = panel(*methods, x="iteration", facet="epsilon", base={"n": 50, "n_iter": 3})
     store = Store(tmp_path / "cells.db")
     engine.run([toy], store, workers=0, show=False)
     results = collect(toy, store)
     curve, level = results.of("path")[1], results.of("good")[1]
-    assert curve.x == level.x == (1, 2, 3)
+    assert curve.x == (1, 2, 3)
     assert curve.errors.shape == (3, 3)
-    assert np.all(level.errors[0] == level.errors[2])
+    assert level.x == (1, 3)
+    assert np.all(level.errors[0] == level.errors[1])
+    assert results.of("some")[1].x == (1, 3)
+    np.testing.assert_array_equal(results.of("some")[1].errors, [[5.0] * 3, [0.0] * 3])
     assert len(results.medians("path")) == 2
 
 

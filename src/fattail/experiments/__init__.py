@@ -9,7 +9,7 @@ from pathlib import Path
 from fattail.experiments import engine, report
 from fattail.experiments.datasets import absent
 from fattail.experiments.dpem2020 import PANELS as DPEM2020
-from fattail.experiments.results import collect
+from fattail.experiments.results import collect, expected_seconds
 from fattail.experiments.spec import Method, Panel, Problem
 from fattail.experiments.store import Store
 from fattail.experiments.tao2022 import PANELS as TAO2022
@@ -52,9 +52,9 @@ def main(
     if not chosen:
         raise ValueError(f"no figure is called {', '.join(figures)}; there are {', '.join(p.key for p in panels())}")
     folder = Path(output)
-    chosen = [p.small() if quick else p for p in chosen]
     skipped = [(p, why) for p in chosen if (why := absent(p.needs))]
-    ready = [p for p in chosen if not absent(p.needs)]
+    full = [p for p in chosen if not absent(p.needs)]
+    ready = [p.small() if quick else p for p in full]
     store = Store(folder / "cells.db")
     start = time.perf_counter()
     try:
@@ -63,9 +63,18 @@ def main(
     finally:
         store.close()
     busy = sum(r.seconds for r in results)
-    size = "Quick version: smaller data, thinner grids, few trials" if quick else "Full version"
     note = (
-        f"{size}. {sum(len(list(p.points())) * p.trials * len(p.methods) for p in ready)} fits took {busy / 60:.1f} minutes "
-        f"of computing; this run took {(time.perf_counter() - start) / 60:.1f} minutes with {workers} processes."
+        f"{_fits(ready):,} fits took {busy / 60:.1f} minutes of computing; this run took "
+        f"{(time.perf_counter() - start) / 60:.1f} minutes with {max(workers, 1)} processes."
     )
+    if quick:
+        hours = sum(expected_seconds(p, r) for p, r in zip(full, results, strict=True)) / 3600
+        note = (
+            f"Quick version: smaller data, thinner grids, few trials. {note} The full version has {_fits(full):,} fits and "
+            f"should take about {hours / 2:.1f} hours on two cores."
+        )
     return report.write(folder, results, skipped, failures, note)
+
+
+def _fits(chosen: Sequence[Panel]) -> int:
+    return sum(len(list(p.points())) * p.trials * len(p.methods) for p in chosen)

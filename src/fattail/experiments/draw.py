@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation, NullFormatter
 
 from fattail.experiments.results import Results, Series
-from fattail.experiments.spec import Method, Panel, apply
+from fattail.experiments.spec import Method, Panel, Setting, apply
 
 # Hue says family, shade and marker tell methods of one family apart.
 HUES = {
@@ -65,7 +65,7 @@ def _picture(panel: Panel, facet: Any, curves: list[Series], limits: tuple[float
         if panel.bound is not None:
             xs = curves[0].x
             setting = {**panel.base, **({panel.facet: facet} if panel.facet else {})}
-            floor = [apply(panel.bound, {**setting, panel.x: x}) for x in xs]
+            floor = [_bounds(panel, {**setting, panel.x: x}) for x in xs]
             ax.plot(xs, floor, color="#111827", linewidth=1, linestyle=(0, (1, 1)))
         _axes(ax, panel, curves[0].x, limits)
         buffer = io.StringIO()
@@ -100,11 +100,18 @@ def _axes(ax: Any, panel: Panel, xs: tuple[Any, ...], limits: tuple[float, float
 
 
 def _limits(results: Results) -> tuple[float, float]:
-    """A common scale that shows everything within a factor 300 of the best."""
-    low = min(float(s.quantile(0.25).min()) for s in results.series)
+    """A common scale that shows everything within a factor 2000 of the best, and a bound not too far below."""
+    best = max(min(float(s.quantile(0.25).min()) for s in results.series), 1e-9)
     high = max(float(s.quantile(0.75).max()) for s in results.series)
-    low = max(low, 1e-9)
-    return low * 0.8, min(high * 1.25, low * 300)
+    low = best
+    if results.panel.bound is not None:
+        low = max(min(_bounds(results.panel, point) for point in results.panel.points()), best / 30)
+    return min(low, best) * 0.8, min(high * 1.25, best * 2000)
+
+
+def _bounds(panel: Panel, setting: Setting) -> float:
+    assert panel.bound is not None
+    return float(apply(panel.bound, setting))
 
 
 def _numeric(panel: Panel) -> bool:

@@ -6,6 +6,7 @@ are compared on the same rows and the rows are made once.
 
 from __future__ import annotations
 
+import json
 import math
 import multiprocessing
 import os
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from fattail.experiments.spec import Method, Panel, Problem, apply, name_of, seed_of, text, used
+from fattail.experiments.spec import Method, Panel, Problem, Steps, apply, name_of, seed_of, text, used
 from fattail.experiments.store import Outcome, Store
 
 Task = tuple[Panel, dict[str, Any], int, tuple[Method, ...]]
@@ -30,10 +31,10 @@ _SINGLE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMB
 
 
 def missing(panels: Sequence[Panel], store: Store) -> Iterator[Task]:
-    """Tasks that have cells without a result."""
+    """Tasks that have cells without a result; all points of a trial together, since they may share its rows."""
     for panel in panels:
-        for setting in panel.points():
-            for trial in range(panel.trials):
+        for trial in range(panel.trials):
+            for setting in panel.points():
                 todo = tuple(m for m in panel.methods if store.get(panel, m, setting, trial) is None)
                 if todo:
                     yield panel, setting, trial, todo
@@ -97,17 +98,16 @@ def solve(task: Task) -> tuple[Results, list[str]]:
 
 def judge(problem: Problem, answer: Any, seconds: float) -> Outcome:
     """Errors of an answer, one per iteration where it has several."""
-    rows = np.atleast_2d(np.asarray(answer, dtype=float))
+    after, rows = answer if isinstance(answer, Steps) else ((), answer)
+    rows = np.atleast_2d(np.asarray(rows, dtype=float))
     errors = [problem.error(row) for row in rows]
-    selected = [problem.names[j] for j in np.flatnonzero(rows[-1])] if problem.names else []
-    return Outcome([e if math.isfinite(e) else 1e12 for e in errors], selected, seconds)
+    selected = [problem.names[j] for j in np.flatnonzero(rows[-1][: len(problem.names)])]
+    return Outcome([e if math.isfinite(e) else 1e12 for e in errors], selected, seconds, list(after))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def _problem(make: Callable[..., Problem], setting: str, trial: int) -> Problem:
     """The data depend on their own settings and the trial only: every epsilon sees the same rows."""
-    import json
-
     rng = np.random.default_rng(seed_of(name_of(make), setting, trial))
     problem: Problem = make(rng, **json.loads(setting))
     return problem

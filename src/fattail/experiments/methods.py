@@ -14,9 +14,9 @@ import numpy as np
 
 import fattail
 from fattail.data import Block, PrivateData
-from fattail.experiments.printed import derivative, smoothed_sum, spectral, thresholded_descent
-from fattail.experiments.spec import Floats, Problem
-from fattail.geometry import hard_threshold, project_ball
+from fattail.experiments.printed import derivative, smoothed_sum
+from fattail.experiments.spec import Floats, Problem, Steps
+from fattail.geometry import project_ball
 from fattail.privacy import Curator, SubsampledGaussian
 from fattail.robust import Smooth, catoni
 
@@ -91,11 +91,10 @@ def regression(
 
 def regression_by_steps(
     problem: Problem, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float, method: str
-) -> Floats:
+) -> Steps:
     """One whole fit for each of a few numbers of steps, each with the whole budget."""
-    steps = [t for t in PROBES if t < n_iter] + [n_iter]
-    fits = {t: regression(problem, seed + t, epsilon, delta, t, step, radius, method) for t in steps}
-    return np.array([fits[max(t for t in steps if t <= k)] for k in range(1, n_iter + 1)])
+    after = (*(t for t in PROBES if t < n_iter), n_iter)
+    return Steps(after, np.array([regression(problem, seed + t, epsilon, delta, t, step, radius, method) for t in after]))
 
 
 def stochastic_smoothed(
@@ -130,8 +129,11 @@ def _linear(problem: Problem, **options: Any) -> Floats:
     kind = fattail.DPLinearRegression if problem.known["loss"] == "squared" else fattail.DPLogisticRegression
     constant = bool(problem.known.get("constant"))
     X = problem.X[:, :-1] if constant else problem.X
-    model = kind(fit_intercept=constant, **options).fit(X, problem.y)
-    return np.append(np.ravel(model.coef_), np.ravel(model.intercept_)[:1] if constant else [])
+    return _coefficients(kind(fit_intercept=constant, **options).fit(X, problem.y), constant)
+
+
+def _coefficients(model: Any, intercept: bool) -> Floats:
+    return np.append(np.ravel(model.coef_), np.ravel(model.intercept_)[:1] if intercept else [])
 
 
 def gradient_em(problem: Problem, seed: int, n_iter: int, step: float) -> Floats:
@@ -162,29 +164,22 @@ def robust_descent(problem: Problem, seed: int, n_iter: int, step: float, radius
 def sparse(
     problem: Problem, seed: int, epsilon: float, delta: float, sparsity: int, method: str, radius: float | None = None
 ) -> Floats:
-    """A sparse model without intercept, told the sparsity, the radius of a paper, and public rows where they are used."""
+    """A sparse model, told the sparsity, the radius of a paper, and public rows where they are used."""
     kind = fattail.DPSparseRegressor if problem.known["task"] == "linear" else fattail.DPSparseClassifier
+    intercept = bool(problem.known.get("intercept"))
     told: dict[str, Any] = {"public_features": problem.known["public"]} if method == "knowledge_transfer" else {}
     if method.startswith("iht"):
         told["radius"] = radius
-    model = kind(sparsity, epsilon=epsilon, delta=delta, method=method, fit_intercept=False, random_state=seed, **told)
-    return np.ravel(model.fit(problem.X, problem.y).coef_)
+    model = kind(sparsity, epsilon=epsilon, delta=delta, method=method, fit_intercept=intercept, random_state=seed, **told)
+    return _coefficients(model.fit(problem.X, problem.y), intercept)
 
 
 def ight(problem: Problem, seed: int, sparsity: int) -> Floats:
-    """IGHT without noise: a hundred steps of one over the curvature."""
-    task = problem.known["task"]
-    step = (1.0 if task == "linear" else 4.0) / spectral(problem.X, np.random.default_rng(seed))
-    return thresholded_descent(problem.X, problem.y, sparsity, 100, step, 0.0, task)
+    loss = "squared" if problem.known["task"] == "linear" else "logistic"
+    model = fattail.baselines.IGHT(sparsity, loss=loss).fit(problem.X, problem.y)
+    return _coefficients(model, bool(problem.known.get("intercept")))
 
 
 def ada_huber(problem: Problem, seed: int, sparsity: int) -> Floats:
-    """Adaptive Huber regression under sparsity (Sun, Zhou and Fan 2020), cut to ``sparsity`` coefficients; no noise."""
-    X, y = problem.X, problem.y
-    n, d = X.shape
-    step = 1.0 / spectral(X, np.random.default_rng(seed))
-    tau = 1.5 * float(np.median(np.abs(y - np.median(y)))) * max(1.0, math.sqrt(n / math.log(d)) / 10)
-    w = np.zeros(d)
-    for _ in range(100):
-        w = hard_threshold(w + step * (np.clip(y - X @ w, -tau, tau) @ X) / n, sparsity)
-    return w
+    model = fattail.baselines.AdaHuber(sparsity).fit(problem.X, problem.y)
+    return _coefficients(model, bool(problem.known.get("intercept")))

@@ -188,7 +188,7 @@ def reuters_stand_in(rng: Rng, task: str, columns: int) -> Problem:
     T, P = 10.0 * X[private][:, keep], 10.0 * X[public][:, keep]
     held = 10.0 * X[test][:, keep]
     judge: Any = partial(sparse_error_rate, held, y[test]) if task == "logistic" else partial(sparse_risk, held, y[test])
-    known = {"public": P, "task": task, "spread": 100.0 / columns, "bound": 10.0}
+    known = {"public": P, "task": task, "spread": 100.0 / columns, "bound": 10.0, "intercept": True}
     return Problem(T, y[private], judge, known)
 
 
@@ -211,15 +211,22 @@ def _text_split(rng: Rng, X: Any, y: Floats, columns: int, task: str) -> Problem
     test, private, public = order[:cut], order[cut : cut + (len(order) - cut) // 2], order[cut + (len(order) - cut) // 2 :]
     T, P, held = (10.0 * X[rows][:, keep] for rows in (private, public, test))
     judge: Any = partial(sparse_error_rate, held, y[test]) if task == "logistic" else partial(sparse_risk, held, y[test])
-    return Problem(T, y[private], judge, {"public": P, "task": task, "spread": 100.0 / columns, "bound": 10.0})
+    known = {"public": P, "task": task, "spread": 100.0 / columns, "bound": 10.0, "intercept": True}
+    return Problem(T, y[private], judge, known)
 
 
 def sparse_risk(X: Any, y: Floats, w: Floats) -> float:
-    return float(np.mean((X @ w - y) ** 2))
+    return float(np.mean((predictor(X, w) - y) ** 2))
 
 
 def sparse_error_rate(X: Any, y: Floats, w: Floats) -> float:
-    return float(np.mean((X @ w > 0) != (y > 0.5)))
+    return float(np.mean((predictor(X, w) > 0) != (y > 0.5)))
+
+
+def predictor(X: Any, w: Floats) -> Floats:
+    """Linear predictor; one coefficient more than columns is an intercept."""
+    d = X.shape[1]
+    return np.asarray(X @ w[:d]) + (w[d] if len(w) > d else 0.0)
 
 
 # tian2025 ------------------------------------------------------------------------------------
@@ -246,11 +253,11 @@ def genes(rng: Rng, file: str) -> Problem:
     order = rng.permutation(len(X))
     cut = len(X) // 5
     judge = partial(absolute_error, X[order[:cut]], y[order[:cut]])
-    return Problem(X[order[cut:]], y[order[cut:]], judge, {"task": "linear"}, names)
+    return Problem(X[order[cut:]], y[order[cut:]], judge, {"task": "linear", "intercept": True}, names)
 
 
 def absolute_error(X: Floats, y: Floats, w: Floats) -> float:
-    return float(np.mean(np.abs(y - X @ w)))
+    return float(np.mean(np.abs(y - predictor(X, w))))
 
 
 # tao2022 -------------------------------------------------------------------------------------

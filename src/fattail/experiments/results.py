@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from fattail.experiments.spec import Floats, Method, Panel
-from fattail.experiments.store import Store
+from fattail.experiments.spec import Floats, Method, Panel, Setting
+from fattail.experiments.store import Outcome, Store
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def collect(panel: Panel, store: Store) -> Results:
                 seconds += sum(c.seconds for c in done)
                 picks.setdefault(method.label, Counter()).update(name for c in done for name in c.selected)
                 if panel.x == "iteration":
-                    xs, errors = _curves([c.errors for c in done], setting["n_iter"])
+                    xs, errors = _curves(done, setting["n_iter"])
                 else:
                     xs.append(setting[panel.x])
                     errors.append([c.errors[-1] for c in done])
@@ -115,7 +115,21 @@ def collect(panel: Panel, store: Store) -> Results:
     return Results(panel, tuple(series), selected, seconds)
 
 
-def _curves(runs: list[list[float]], n_iter: int) -> tuple[list[Any], list[list[float]]]:
+def expected_seconds(panel: Panel, quick: Results) -> float:
+    """Computing time of a panel, from its quick version: proportional to rows times columns."""
+    points = list(panel.points())
+    size = sum(_size(point) for point in points) * panel.trials
+    base = sum(_size(point) for point in quick.panel.points()) * quick.panel.trials
+    return quick.seconds * size / base
+
+
+def _size(setting: Setting) -> float:
+    return float(setting.get("n", 1)) * float(setting.get("d", setting.get("columns", 1)))
+
+
+def _curves(runs: list[Outcome], n_iter: int) -> tuple[list[Any], list[list[float]]]:
     """Errors by iteration; a method that only gives its last answer is a level line."""
-    full = [run * n_iter if len(run) == 1 else run for run in runs]
-    return list(range(1, n_iter + 1)), [list(step) for step in zip(*full, strict=True)]
+    first = runs[0]
+    if len(first.errors) == 1:
+        return [1, n_iter], [[run.errors[0] for run in runs]] * 2
+    return first.steps or list(range(1, n_iter + 1)), [list(step) for step in zip(*(run.errors for run in runs), strict=True)]

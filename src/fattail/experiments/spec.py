@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,13 @@ class Problem:
     names: tuple[str, ...] = ()
 
 
+class Steps(NamedTuple):
+    """Coefficients after some numbers of iterations."""
+
+    after: tuple[int, ...]
+    rows: Floats
+
+
 @dataclass(frozen=True)
 class Method:
     """One curve.
@@ -57,7 +64,8 @@ class Method:
         ``printed``: noise and steps of the paper; ``calibrated``: this library's version of
         the same algorithm; ``auto``: told nothing; ``not private``: a baseline without noise.
     run : callable
-        ``run(problem, seed, **settings)`` gives coefficients, or one row of them per iteration.
+        ``run(problem, seed, **settings)`` gives coefficients, or one row of them per iteration, or
+        `Steps`.
     algorithm : str
         What a printed and a calibrated method have in common; they are compared by it.
     flaw : str

@@ -17,11 +17,15 @@ _PRESENTATION = {"__init__", "engine", "store", "results", "claims", "verdict", 
 
 
 class Outcome(NamedTuple):
-    """Result of one method on one data set: an error per iteration (or one), and selected names."""
+    """Result of one method on one data set.
+
+    One error, or one per iteration, or one after each of ``steps``; and the selected names.
+    """
 
     errors: list[float]
     selected: list[str]
     seconds: float
+    steps: list[int]
 
 
 class Store:

@@ -63,7 +63,9 @@ def _price(results: Results) -> list[str]:
     base = _best(results, [f for f in free if len(results.medians(f)) == size])
     if ours is None or base is None:
         return []
-    return [f"the best private error is {times(factor(ours, base))} times that of the best method without privacy"]
+    ratio = factor(ours, base)
+    size_of = "about" if 0.8 <= ratio <= 1.25 else f"{times(ratio)} times"
+    return [f"the best private error is {size_of} that of the best method without privacy"]
 
 
 def _best(results: Results, labels: list[str]) -> Floats | None:

@@ -98,7 +98,10 @@ IN_PRINT_3 = {
     "DPSL-KT": ("0.1105 (0.0038)", "0.0974 (0.0035)", "0.0885 (0.0029)", "0.0787 (0.0031)"),
 }
 STAND_IN = "A STAND-IN: Reuters-21578 (tf-idf, ModApte split) in place of the paper's {}; the printed numbers are of other data. "
-HALF = "Half of the training rows private, the features of the other half public; the most frequent terms."
+HALF = (
+    "Half of the training rows private, the features of the other half public; the most frequent terms. "
+    "All but the printed method fit an intercept."
+)
 EPS_2, EPS_3 = (0.8, 1.5, 2.5, 3.5, 4.5), (2.0, 4.0, 6.0, 8.0)
 
 PANELS = (
