@@ -141,8 +141,8 @@ class IGHT(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> IGHT:
         """Fit to rows X, dense or CSR, and responses y."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True)
-        loss: Loss = {"squared": Squared(), "logistic": Logistic()}[self.loss]
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        loss: Loss = Logistic() if self.loss == "logistic" else Squared()
         w, level = np.zeros(X.shape[1]), 0.0
         for _ in range(self.n_iter):
             z = np.asarray(X @ w) + level
@@ -201,7 +201,7 @@ class AdaHuber(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> AdaHuber:
         """Fit to rows X, dense or CSR, and responses y."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         n, d = X.shape
         top = np.random.default_rng(0).normal(size=d)
         for _ in range(20):
@@ -228,7 +228,7 @@ class AdaHuber(BaseEstimator):  # type: ignore[misc]
     def _again(self, X: Any, y: Floats, w: Floats, level: float) -> tuple[Floats, float]:
         """Huber fit of the largest coefficients by reweighted least squares."""
         assert self.sparsity is not None
-        kept = top_indices(w, min(self.sparsity, np.count_nonzero(w)))
+        kept = top_indices(w, min(self.sparsity, int(np.count_nonzero(w))))
         Z = X[:, kept]
         Z = np.column_stack([Z.toarray() if hasattr(Z, "toarray") else Z, np.ones(len(y))])
         theta = np.append(w[kept], level)

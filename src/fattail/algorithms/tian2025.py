@@ -38,7 +38,7 @@ def iht_huber(curator: Curator, data: PrivateData, options: Options) -> tuple[Fl
     units, peeling = Units(options, Squared()), Peeling.planned(options, n_iter)
     curator.plan(*units.mechanisms, peeling.select, peeling.release)
     K, tau, level = units.find(curator, data)
-    step = 4 / K**2 * (options.step or 1.0)
+    step = 2 / K**2 * (options.step or 1.0)
 
     def gradient(w: Floats, fold: Any) -> Bounded:
         return Clip(bound=tau * K).mean(data, residual_rows(Huber(tau), w, level), fold)
