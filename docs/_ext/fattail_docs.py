@@ -81,8 +81,11 @@ class Results(_Generated):
     """The figures of ``benchmarks/results``, as they are."""
 
     def run(self) -> list[nodes.Node]:
+        results = ROOT / "benchmarks" / "results"
         lines: list[str] = []
-        for path in sorted((ROOT / "benchmarks" / "results").rglob("*.csv")):
+        for path in sorted(results.rglob("*.md")):
+            lines += ["", f"```{{include}} {path.as_posix()}", ":heading-offset: 1", "```", ""]
+        for path in sorted(results.rglob("*.csv")):
             self.env.note_dependency(str(path))
             with path.open(newline="") as stream:
                 head, *rows = list(csv.reader(line for line in stream if not line.startswith("#")))
@@ -118,11 +121,11 @@ def _rst(lines: list[str]) -> list[str]:
 
 
 def _short(cell: str) -> str:
-    """Four digits of a number are enough to read."""
+    """Four digits of a number, and sixty letters of a text, are enough to read."""
     try:
         return f"{float(cell):.4g}" if "." in cell or "e" in cell else cell
     except ValueError:
-        return cell
+        return cell if len(cell) <= 60 else f"{cell[:57]}..."
 
 
 def _csv(cells: list[str]) -> str:
