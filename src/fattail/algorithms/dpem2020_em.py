@@ -218,6 +218,8 @@ def smoothed_em(
     *Privacy.* A coordinate moves by at most ``2 s M / m`` with M the supremum of the map.
     """
     schedule = problem.schedule(1.0, averaged=not split, folds=split)
+    if split:
+        data.folds(schedule.early + schedule.late)  # too few rows must be said before anything is charged
     mechanisms = problem.start_mechanisms
     curator.plan(*mechanisms, *schedule.mechanisms)
     log_d = math.log(max(data.d / failure, 1.2))
