@@ -133,3 +133,8 @@ def test_every_demonstration_named_on_the_page_exists():
     for file, function in named:
         tree = ast.parse((ROOT / file).read_text())
         assert function in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, (file, function)
+
+
+def test_what_the_page_says_of_overspending_is_what_the_specimens_show():
+    assert printed.smoothed_descent_spends(1.0, DELTA, 50) == pytest.approx(2.03, abs=0.02)
+    assert printed.clipped_em_spends(1.0, DELTA) == pytest.approx(2.40, abs=0.02)

@@ -19,6 +19,7 @@ from scipy.special import expit
 from fattail import _kernels
 from fattail.experiments.spec import Floats, Problem
 from fattail.geometry import hard_threshold, project_ball
+from fattail.privacy import epsilon_of, events
 from fattail.robust import catoni
 
 Rng = np.random.Generator
@@ -103,6 +104,14 @@ def smoothed_descent(
     return path
 
 
+def smoothed_descent_spends(epsilon: float, delta: float, n_iter: int, failure: float = 0.01) -> float:
+    """True epsilon of Algorithm 4: its scale and its noise have different logarithms."""
+    beta = math.log(1 / failure)
+    attained = math.erf(math.sqrt(beta / 2))
+    rho = (attained * zcdp_root(epsilon, delta)) ** 2 * beta / math.log(1 / (failure * n_iter))
+    return epsilon_of([events.Gaussian(1 / math.sqrt(2 * rho))], delta)
+
+
 # dpem2020 ------------------------------------------------------------------------------------
 
 
@@ -145,6 +154,11 @@ def clipped_em(
         rows = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1) / clip)[:, None]
         beta = path[k] = beta + step * (rows.mean(axis=0) + rng.normal(scale=sigma, size=d))
     return path
+
+
+def clipped_em_spends(epsilon: float, delta: float, constant: float = 1.0) -> float:
+    """True epsilon of Algorithm 1: all steps together are one Gaussian of sensitivity 2 C / n."""
+    return epsilon_of([events.Gaussian(math.sqrt(constant * math.log(1 / delta)) / (2 * epsilon))], delta)
 
 
 def smoothed_em(
