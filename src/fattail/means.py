@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from fattail.algorithms.adaptive import Estimate, adaptive_mean, additive
 from fattail.algorithms.dpem2020 import BETA, local_mean, smoothed_mean
@@ -114,7 +112,7 @@ class DPMean(PrivateEstimator):
         curator = self._make_curator()
         estimate = self._algorithm()(curator, data)
         self.mean_: Floats = estimate.value
-        self.interval_: Floats = _interval(estimate, self.confidence, curator)
+        self.interval_: Floats = estimate.interval(self.confidence)
         self.privacy_ = curator.report()
         return self
 
@@ -249,15 +247,3 @@ class LocalRandomizer:
         curator.plan(release)
         answer: Floats = curator.release(release, self._smooth.rows(data, release.norm))[0]
         return answer
-
-
-def _interval(estimate: Estimate, confidence: float, curator: Curator) -> Floats:
-    """Normal quantile of the spread and exact quantile of the noise, added in squares."""
-    value = estimate.value
-    if estimate.noise is None or estimate.spread is None:
-        return np.full((len(value), 2), np.nan)
-    normal = float(ndtri((1 + confidence) / 2))
-    pure = any(r.name == "mean" and r.mechanism == "Laplace" for r in curator.report().releases)
-    quantile = -math.log1p(-confidence) / math.sqrt(2) if pure else normal
-    half = np.sqrt((normal * estimate.spread) ** 2 + (quantile * estimate.noise) ** 2)
-    return np.stack((value - half, value + half), axis=1)

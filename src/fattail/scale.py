@@ -76,7 +76,7 @@ def magnitude_quantile(
 _OCTAVES = 160
 _LOCATION_STEPS, _SCALE_STEPS = 16, 2
 # Octaves of a tail histogram below and above its scale.
-BELOW, ABOVE = 2, 16
+BELOW, ABOVE = 20, 16
 
 
 def _column_counts(data: PrivateData, center: Floats, steps: int, fold: Fold | None) -> NDArray[np.int64]:
@@ -98,8 +98,10 @@ def _familiarity(exponent: Floats, width: float) -> Floats:
     return result
 
 
-def column_medians(curator: Curator, selection: TopK, data: PrivateData, fold: Fold | None = None) -> Floats:
-    """Median of each column to within 4 %, or 0 where zero is the median.
+def column_medians(
+    curator: Curator, selection: TopK, data: PrivateData, center: Floats | None = None, fold: Fold | None = None
+) -> Floats:
+    """Median of each column, to within 4 % of its distance to ``center``.
 
     Parameters
     ----------
@@ -107,6 +109,8 @@ def column_medians(curator: Curator, selection: TopK, data: PrivateData, fold: F
     selection : TopK
         A planned selection of one candidate, with ``count`` at least the number of columns.
     data : PrivateData
+    center : array of shape (d,), optional
+        Public; zeros by default. A first answer given here is refined.
     fold : Fold, optional
 
     Notes
@@ -114,7 +118,8 @@ def column_medians(curator: Curator, selection: TopK, data: PrivateData, fold: F
     *Privacy.* As ``magnitude_quantile``, on the cells of a signed grid: each column is one
     selection with scores of sensitivity 1.
     """
-    counts = _column_counts(data, np.zeros(data.d), _LOCATION_STEPS, fold)
+    center = np.zeros(data.d) if center is None else center
+    counts = _column_counts(data, center, _LOCATION_STEPS, fold)
     edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _LOCATION_STEPS)
     positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
     values = np.concatenate((-positive[::-1], [0.0], positive))
@@ -127,7 +132,33 @@ def column_medians(curator: Curator, selection: TopK, data: PrivateData, fold: F
         through = np.cumsum(cells)
         miss = np.maximum(0.0, np.maximum(through - cells - half, half - through))
         medians[j] = values[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + weight)[0]]
-    return medians
+    return center + medians
+
+
+def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: Floats, fold: Fold | None = None) -> Floats:
+    """Scale of each column around ``center``, as ``column_tails`` finds it, without the counts."""
+    counts = _column_counts(data, center, _SCALE_STEPS, fold)
+    chosen = _select_scales(curator, selection, counts, center, data.size(fold), fold)
+    return _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS)[chosen]
+
+
+def _select_scales(
+    curator: Curator, selection: TopK, counts: NDArray[np.int64], center: Floats, rows: float, fold: Fold | None
+) -> NDArray[np.intp]:
+    """Index of the grid edge beyond which only a few rows of each column lie."""
+    exponent = np.log2(_kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS))
+    noise = curator.noise(selection)
+    rank = min(12.0 * noise, rows / 2)  # far enough above the noise of the selection
+    chosen = np.empty(len(center), dtype=np.intp)
+    for j, c in enumerate(center):
+        beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
+        nearer = np.concatenate((np.full(2 * _SCALE_STEPS, rows), beyond[: -2 * _SCALE_STEPS]))
+        miss = np.maximum(beyond - rank / 4, 0.0) + np.maximum(rank - nearer, 0.0)
+        usual = max(np.log2(abs(c)) + 6.0, 3.0) if c else 12.0  # rarely is a scale much larger
+        weight = 1.25 * _familiarity(exponent, 12.0) - 16.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
+        weight[0] = 0.0  # no spread at all
+        chosen[j] = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + noise * weight)[0]
+    return chosen
 
 
 def column_tails(
@@ -170,19 +201,7 @@ def column_tails(
     """
     counts = _column_counts(data, center, _SCALE_STEPS, fold)
     edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS)
-    exponent = np.log2(edges)
-    noise = curator.noise(selection)
-    rows = data.size(fold)
-    rank = min(12.0 * noise, rows / 2)  # far enough above the noise of the selection
-    chosen = np.empty(data.d, dtype=np.intp)
-    for j in range(data.d):
-        beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
-        nearer = np.concatenate((np.full(2 * _SCALE_STEPS, rows), beyond[: -2 * _SCALE_STEPS]))
-        miss = np.maximum(beyond - rank / 4, 0.0) + np.maximum(rank - nearer, 0.0)
-        usual = max(np.log2(abs(center[j])), 10.0) if center[j] else 12.0
-        weight = 1.25 * _familiarity(exponent, 12.0) - 8.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
-        weight[0] = 0.0  # no spread at all
-        chosen[j] = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + noise * weight)[0]
+    chosen = _select_scales(curator, selection, counts, center, data.size(fold), fold)
     octaves = _SCALE_STEPS * np.arange(-BELOW, ABOVE + 1)
     tails = np.empty((data.d, 2, len(octaves)), dtype=np.int64)
     for j in range(data.d):

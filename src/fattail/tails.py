@@ -21,8 +21,11 @@ from fattail.scale import ABOVE, BELOW
 
 Floats = NDArray[np.float64]
 
-EDGES: Floats = np.exp2(np.arange(-BELOW, ABOVE + 1.0))
-ENDS: Floats = np.exp2(np.arange(-2 * BELOW, 2 * ABOVE + 1) / 2)
+# A tail begins this many octaves below the scale; further down is the body, which has any shape.
+_NEAR = 2
+
+EDGES: Floats = np.exp2(np.arange(-_NEAR, ABOVE + 1.0))
+ENDS: Floats = np.exp2(np.arange(-2 * _NEAR, 2 * ABOVE + 1) / 2)
 """Candidate distances of an end from the center, in scales."""
 
 _CELLS: Floats = np.append(1.02 * np.sqrt(EDGES[1:] * EDGES[:-1]), 2 * EDGES[-1])
@@ -44,6 +47,7 @@ class Bank(NamedTuple):
     """Shapes of tails, in units of the scale: cell probabilities, and functions of the end."""
 
     cells: Floats
+    beyond: Floats
     excess: Floats
     square: Floats
     log_prior: Floats
@@ -54,7 +58,7 @@ def bank() -> Bank:
     """All shapes at all scales that a histogram could show."""
     u = np.geomspace(EDGES[0] / 8, 1e12, 3000)
     step = np.diff(u)
-    rows: list[tuple[Floats, Floats, Floats, float]] = []
+    rows: list[tuple[Floats, Floats, Floats, Floats, float]] = []
     for c in np.exp2(np.arange(-8.0, 2.1, 0.5)):
         for beyond, weights in ((_lomax, _LOMAX), (_lognormal, _LOGNORMAL), (_weibull, _WEIBULL)):
             for parameter, weight in weights.items():
@@ -64,9 +68,10 @@ def bank() -> Bank:
                 excess = np.append(np.cumsum(area[::-1])[::-1], 0.0)
                 square = u[0] ** 2 * s[0] + np.concatenate(([0.0], np.cumsum(moment)))
                 cells = -np.diff(np.append(beyond(EDGES / c, parameter), 0.0))
-                rows.append((cells, np.interp(ENDS, u, excess), np.interp(ENDS, u, square), math.log(weight)))
-    cells, excess, square, log_prior = (np.array(part) for part in zip(*rows, strict=True))
-    return Bank(cells, excess, square, log_prior - math.log(len(rows)))
+                at_ends = (np.interp(ENDS, u, f) for f in (s, excess, square))
+                rows.append((cells, *at_ends, math.log(weight)))
+    cells, beyond_ends, excess, square, log_prior = (np.array(part) for part in zip(*rows, strict=True))
+    return Bank(cells, beyond_ends, excess, square, log_prior - math.log(len(rows)))
 
 
 def _lomax(x: Floats, a: float) -> Floats:
@@ -82,8 +87,9 @@ def _weibull(x: Floats, k: float) -> Floats:
 
 
 class Tail(NamedTuple):
-    """Mean excess beyond each of ``ENDS``, its variance, and the second moment up to there."""
+    """Share of rows and mean excess beyond each of ``ENDS``, its variance, and the second moment up to there."""
 
+    beyond: Floats
     excess: Floats
     variance: Floats
     square: Floats
@@ -118,10 +124,11 @@ def fit_tail(counts: Floats, rows: float, noise: float) -> Tail:
     square = (posterior * height) @ shapes.square / rows
     # Counts far beyond the noise that no shape explains (atoms) are believed as they are; the
     # further out, the more they must show, since one false count would cost so much more.
-    octave = np.maximum(np.arange(len(counts)) - BELOW, 0)
+    octave = np.maximum(np.arange(len(counts)) - _NEAR, 0)
     odd = np.abs(counts - posterior @ model) > noise / np.sqrt(2) * (7 + 2 * octave)
     surplus = np.where(odd, counts - posterior @ model, 0.0) / rows
     return Tail(
+        (posterior * height) @ shapes.beyond / rows,
         np.maximum(mean + _CELL_EXCESS @ surplus, 0.0),
         0.5 * np.pi * deviation**2
         + own**2
@@ -141,7 +148,9 @@ class Ends(NamedTuple):
     sampling_variance: float
 
 
-def choose_ends(counts: Floats, rows: float, noise: float, release_noise: float, *, symmetric: bool = False) -> Ends:
+def choose_ends(
+    counts: Floats, rows: float, noise: float, release_noise: float, rank_noise: float, *, symmetric: bool = False
+) -> Ends:
     """Interval with the smallest expected squared error of its clipped, corrected mean.
 
     Parameters
@@ -153,26 +162,43 @@ def choose_ends(counts: Floats, rows: float, noise: float, release_noise: float,
         Standard deviation of each count.
     release_noise : float
         Standard deviation of the released mean per unit of the interval's length.
+    rank_noise : float
+        By how many rows the center may miss the median.
     symmetric : bool
         The same distance on either side, and no correction: ``bias`` counts as an error.
     """
+    shift = _rescue(counts, noise)
+    counts = counts[:, BELOW - _NEAR - shift :][:, : len(EDGES)]
     up, down = fit_tail(counts[0], rows, noise), fit_tail(counts[1], rows, noise)
     bias = up.excess - down.excess[:, None]
     spread = up.variance + down.variance[:, None]
     alike = _probability_alike(counts, noise)
     both, variance = (up.excess + down.excess) / 2, (up.variance + down.variance) / 4
     even = both - both[:, None]
+    # Equal tails cancel only around their own center; ours is off by some rows of the body.
+    body = max(1 - counts.sum() / rows, 0.1)
+    off_center = rank_noise / (rows * body) * (up.beyond + down.beyond[:, None])
     relative = np.minimum(variance / np.maximum(both, 1e-150) ** 2, 4.0)
-    bias_variance = (
-        (1 - alike) * spread + alike * even**2 * (relative + relative[:, None]) / 2 + alike * (1 - alike) * (bias - even) ** 2
-    )
+    bias_variance = (1 - alike) * spread + alike * (1 - alike) * (bias - even) ** 2
+    bias_variance += alike * (even**2 * (relative + relative[:, None]) / 2 + off_center**2)
     bias = (1 - alike) * bias + alike * even
     sampling = (up.square + down.square[:, None]) / rows
     error = bias_variance + sampling + (release_noise * (ENDS + ENDS[:, None])) ** 2
     if symmetric:
         error = np.where(np.eye(len(ENDS), dtype=bool), error + bias**2, np.inf)
     i, j = np.unravel_index(np.argmin(error), error.shape)
-    return Ends(*(float(v) for v in (ENDS[i], ENDS[j], bias[i, j], bias_variance[i, j], sampling[i, j])))
+    unit = 2.0**-shift
+    return Ends(unit * ENDS[i], unit * ENDS[j], unit * bias[i, j], unit**2 * bias_variance[i, j], unit**2 * sampling[i, j])
+
+
+def _rescue(counts: Floats, noise: float) -> int:
+    """Octaves by which the scale was chosen too large: how far down its first rows are."""
+    near = counts.sum(axis=0)
+    for shift in range(BELOW - _NEAR + 1):
+        start = BELOW - _NEAR - shift
+        if near[start : start + 4].sum() > 5 * noise * math.sqrt(8):
+            return shift
+    return 0
 
 
 def _probability_alike(counts: Floats, noise: float) -> float:

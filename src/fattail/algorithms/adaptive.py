@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fattail._registry import registered
 from fattail.data import PrivateData
@@ -29,6 +30,17 @@ class Estimate(NamedTuple):
     """Standard deviation of the noise."""
     spread: Floats | None = None
     """Standard deviation of everything else: sampling, and bias as far as it is known."""
+    laplace: bool = False
+    """The noise is of the Laplace, not the normal law."""
+
+    def interval(self, confidence: float) -> Floats:
+        """Normal quantile of the spread and exact quantile of the noise, added in squares; NaN if unknown."""
+        if self.noise is None or self.spread is None:
+            return np.full((len(self.value), 2), np.nan)
+        normal = float(ndtri((1 + confidence) / 2))
+        quantile = -math.log1p(-confidence) / math.sqrt(2) if self.laplace else normal
+        half = np.sqrt((normal * self.spread) ** 2 + (quantile * self.noise) ** 2)
+        return np.stack((self.value - half, self.value + half), axis=1)
 
 
 def additive(name: str, d: int, epsilon: float, delta: float, share: float = 1.0) -> Noise:
@@ -80,15 +92,16 @@ class Pilot:
         location, scale, counts = 0.12 - 0.09 * t, 0.12 - 0.06 * t, 0.22 - 0.10 * t
         _check_rows(n, 2 * d / (location * epsilon) if pure else multiplier / math.sqrt(location / 2))
         rest = 1 - location - scale - counts
+        looks = d * (2 if t > 0.4 else 1)  # where rows allow, the location is refined once
         if pure:
             return cls(
-                TopK("location", location**2 / (8 * d), count=d),
+                TopK("location", location**2 / (8 * looks), count=looks),
                 TopK("scale", scale**2 / (8 * d), count=d),
                 Laplace("tail counts", counts**2 / 2),
                 Laplace("mean", rest**2 / 2),
             )
         return cls(
-            TopK("location", location / 2, count=d),
+            TopK("location", location / 2, count=looks),
             TopK("scale", scale / 2, count=d),
             Gaussian("tail counts", counts / 2),
             Gaussian("mean", 1 - (location + scale + counts) / 2),
@@ -103,10 +116,13 @@ class Pilot:
     ) -> tuple[Floats, Floats, list[Ends]]:
         """Centers, scales, and the ends chosen for each column, in scales."""
         center = column_medians(curator, self.location, data)
+        if self.location.count > data.d:
+            center = column_medians(curator, self.location, data, center)
         scale, counts = column_tails(curator, self.scale, self.counts, data, center)
         count_noise = noise_std(curator, self.counts, {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[self.counts.norm])
         mean_noise = noise_std(curator, self.release, per_column(self.release, data.d) * groups / data.n)
-        return center, scale, [choose_ends(c, data.n, count_noise, mean_noise, symmetric=symmetric) for c in counts]
+        rank_noise = 2 * curator.noise(self.location)
+        return center, scale, [choose_ends(c, data.n, count_noise, mean_noise, rank_noise, symmetric=symmetric) for c in counts]
 
 
 def _check_rows(n: int, noise: float) -> None:
@@ -149,5 +165,7 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     clipped = Clip(center=center + scale * (above - below) / 2, bound=scale * (above + below) / 2).mean(data)
     value = curator.release(pilot.release, clipped.to(pilot.release.norm)) + scale * bias
     noise = noise_std(curator, pilot.release, per_column(pilot.release, data.d) / data.n) * scale * (above + below)
-    spread = scale * np.sqrt(np.maximum(sampling - ((value - center) / scale) ** 2 / data.n, 0.0) + bias_variance)
-    return Estimate(value, noise, spread)
+    # The interval trusts the predicted bias half as far as the choice of the ends did.
+    doubt = 4 * bias_variance + (bias / 2) ** 2
+    spread = scale * np.sqrt(np.maximum(sampling - ((value - center) / scale) ** 2 / data.n, 0.0) + doubt)
+    return Estimate(value, noise, spread, isinstance(pilot.release, Laplace))

@@ -56,7 +56,8 @@ def smoothed_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto
         s = balanced_scale(tau, n, noise_std(curator, release, per_column(release, d)))
         spread = np.sqrt(tau / n + (tau / (2 * s) * (1 + 1 / BETA)) ** 2)
     value = curator.release(release, Smooth(center=center, scale=s, beta=BETA).mean(data).to(release.norm))
-    return Estimate(value, 2 * s * sup * noise_std(curator, release, per_column(release, d)) / n, spread)
+    noise = 2 * s * sup * noise_std(curator, release, per_column(release, d)) / n
+    return Estimate(value, noise, spread, isinstance(release, Laplace))
 
 
 def balanced_scale(second_moment: Floats, n: float, noise: float) -> Floats:
@@ -86,6 +87,8 @@ def local_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto") 
     """
     n, d, sup = data.n, data.d, catoni.sup(BETA)
     rounds = 2 if is_auto(moment_bound) else 1
+    if n < 5 * (rounds - 1):
+        raise ValueError(f"n_samples={n} is too few to ask a fifth of the rows for the scale: 5 would do")
     kind = additive("rows", d, curator.epsilon, curator.delta)
     release: Noise = (Laplace if isinstance(kind, Laplace) else Gaussian)("rows", count=rounds, folds=rounds > 1)
     curator.plan(release)
@@ -107,6 +110,6 @@ def local_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto") 
 
 def _scale_of(magnitude: Floats, share: Floats, error: float, noise: float) -> float:
     """Scale with the smallest sum of squared bias and noise, given noisy shares of rows per octave."""
-    believed = np.where(share > 3 * error, share, 0.0)
+    believed = np.where(share > 4.5 * error, share, 0.0)
     bias = np.maximum(magnitude - magnitude[:, None], 0.0) @ believed
     return float(magnitude[np.argmin(bias**2 + (noise * magnitude) ** 2)])

@@ -11,7 +11,7 @@ from fattail._registry import registered
 from fattail.algorithms.adaptive import Estimate, Pilot, additive, noise_std, per_column
 from fattail.base import is_auto
 from fattail.data import PrivateData
-from fattail.privacy import Curator
+from fattail.privacy import Curator, Laplace
 from fattail.robust import Clip, MedianOfMeans, Truncate
 from fattail.robust.base import Robustifier
 
@@ -81,4 +81,4 @@ def _bounded_mean(curator: Curator, data: PrivateData, moment: float, moment_bou
     robustifier: Robustifier = robust(center, bound)
     value = curator.release(release, robustifier.mean(data).to(release.norm))
     noise = 2 * bound * noise_std(curator, release, per_column(release, d)) / (n // groups)
-    return Estimate(value, noise, spread)
+    return Estimate(value, noise, spread, isinstance(release, Laplace))

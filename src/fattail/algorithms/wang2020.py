@@ -13,7 +13,7 @@ from fattail.base import is_auto
 from fattail.data import PrivateData
 from fattail.privacy import Curator, SmoothNoise, TopK
 from fattail.robust import Trimmed
-from fattail.scale import column_medians, magnitude_quantile
+from fattail.scale import column_medians, column_scales
 
 
 @registered(
@@ -30,7 +30,7 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
 
     Values are first clipped to a huge range, which enters the noise only through a factor
     ``exp(-t m)``; m is the smallest that makes it harmless. The range comes from the moment
-    bound, or from a private median and quartile of the distances to it.
+    bound, or from a private median and scale.
     """
     n, d = data.n, data.d
     # One column composes by adding epsilons (0.1, 0.1 and 0.8), several by adding rho.
@@ -40,8 +40,8 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
         selections = TopK("location", share, count=d), TopK("scale", share, count=d)
         curator.plan(*selections, release)
         center = column_medians(curator, selections[0], data)
-        spread = [magnitude_quantile(curator, selections[1], data, _Distance(j, center[j]), 0.75) for j in range(d)]
-        typical, reach = np.array(spread), np.abs(center) + np.array(spread) * 2.0**10
+        typical = column_scales(curator, selections[1], data, center)
+        reach = np.abs(center) + 64 * typical
     else:
         curator.plan(release)
         u = np.broadcast_to(np.asarray(moment_bound, dtype=np.float64), (d,))
@@ -50,14 +50,3 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
     bound = float(min(reach.max(), 1e150))
     trim = math.ceil(math.log(2 * bound / float(max(typical.min(), 1e-150))) / smoothness)
     return Estimate(curator.release(release, Trimmed(min(max(trim, 1), n // 4), bound, smoothness).mean(data)))
-
-
-class _Distance:
-    """Distance of one column to its public center; a class, so that it can travel to workers."""
-
-    def __init__(self, column: int, center: float) -> None:
-        self.column, self.center = column, center
-
-    def __call__(self, block: Any) -> Any:
-        column = block.X[:, [self.column]]
-        return (column.toarray() if hasattr(column, "toarray") else column)[:, 0] - self.center

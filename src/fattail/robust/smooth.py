@@ -44,16 +44,18 @@ class Smooth(Robustifier):
         """
         center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (data.d,))
         scale = np.broadcast_to(np.asarray(self.scale, dtype=np.float64), (data.d,))
-        table = catoni.table(self.beta)
+        beta, sup = self.beta, self._sup()
 
         def values(block: Block) -> NDArray[np.int64]:
             X = block.X.toarray() if hasattr(block.X, "toarray") else block.X
             with np.errstate(all="ignore"):
-                bounded = catoni.scaled((X - center) * (1.0 / scale), table)
-            return np.rint(ONE * bounded).astype(np.int64)
+                value = catoni.smooth((X - center) * (1.0 / scale), beta) * (ONE / sup)
+            # The bound is enforced last, whatever the map returned.
+            bounded = np.where(np.abs(value) <= ONE, value, np.where(np.isnan(value), 0.0, np.copysign(ONE, value)))
+            return np.rint(bounded).astype(np.int64)
 
         width = {"l1": float(data.d), "l2": math.sqrt(data.d), "linf": 1.0}[norm]
-        unit = np.broadcast_to(scale * (self._sup() / ONE), (int(data.size(fold)), data.d))
+        unit = np.broadcast_to(scale * (sup / ONE), (int(data.size(fold)), data.d))
         return Bounded(data._gather(values, fold), 2.0 * ONE * width, norm, fold, unit=unit, offset=center)
 
     def _scale(self) -> ArrayLike:
@@ -66,7 +68,7 @@ class Smooth(Robustifier):
         self,
         V: Any,
         r: NDArray[np.float64] | None,
-        center: NDArray[np.float64],
+        center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],
     ) -> None:

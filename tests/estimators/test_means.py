@@ -1,0 +1,210 @@
+"""Private means: hostile rows, awkward columns, refusals, and scikit-learn's conventions."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fattail
+from fattail import DPMean, LocalRandomizer, UtilityWarning, audit
+from fattail.data import PrivateData
+
+METHODS = ["auto", "truncated", "smoothed", "median_of_means", "trimmed", "local"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.privacy.curator.UtilityWarning")
+
+each_method = pytest.mark.parametrize("method", METHODS)
+
+
+def heavy(n=4000, seed=0):
+    """Columns in different units: shifted Student t, log-normal, cost with a spike at zero."""
+    rng = np.random.default_rng(seed)
+    cost = np.where(rng.random(n) < 0.4, 0.0, rng.lognormal(6, 1, n))
+    X = np.column_stack([50 + rng.standard_t(3, n), 1e-3 * rng.lognormal(0, 1, n), cost])
+    return X, np.array([50.0, 1e-3 * np.exp(0.5), 0.6 * np.exp(6.5)])
+
+
+@parametrize_with_checks([DPMean(epsilon=500.0, method=m, random_state=0) for m in METHODS])
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        check(estimator)
+
+
+@each_method
+@pytest.mark.parametrize("bound", ["auto", 30.0])
+def test_fuzz(method, bound):
+    X = heavy(300)[0][:, :2]
+
+    def fit(X):
+        DPMean(2.0, 1e-5, method=method, moment_bound=bound, groups=3, random_state=1).fit(X)
+
+    assert audit.fuzz(fit, (X,), trials=12, seed=2) <= 1
+
+
+@pytest.mark.slow
+@each_method
+def test_attack_stays_below_the_claim_and_catches_half_the_noise(method):
+    X = np.zeros((60, 1))
+    Z = X.copy()
+    Z[0] = 1e300
+
+    def run(data, seed):
+        return DPMean(1.0, 1e-5, method=method, moment_bound=1.0, random_state=seed).fit(data[0]).mean_
+
+    if method == "auto":  # every release counts, not only the last
+
+        def run(data, seed):
+            return DPMean(4.0, 1e-5, random_state=seed).fit(data[0]).mean_
+
+        assert audit.attack(run, (X,), (Z,), runs=1500).epsilon <= 4.0
+        return
+    assert audit.attack(run, (X,), (Z,), runs=1500).epsilon <= 1.0
+    if method not in ("trimmed", "local"):  # whose noise is far from tight here
+        with audit.weakened(0.3):
+            assert audit.attack(run, (X,), (Z,), runs=1500).epsilon > 1.0
+
+
+@each_method
+def test_error_on_columns_of_different_units(method):
+    X, truth = heavy(20_000)
+    fit = DPMean(20.0, 1e-5, method=method, random_state=0).fit(X)
+    tolerance = {"trimmed": [0.02, 0.4, 0.5], "local": [1.0, 1.0, 1.0]}.get(method, [0.01, 0.1, 0.1])
+    assert np.all(np.abs(fit.mean_ / truth - 1) < tolerance)
+
+
+@each_method
+def test_one_answer_for_every_layout(method):
+    X = heavy(500)[0]
+    X[X < 1e-3] = 0
+    want = DPMean(5.0, 1e-5, method=method, random_state=3).fit(X).mean_
+    blocks = PrivateData(X, block_bytes=1 << 9)
+    for same in (sparse.csr_array(X), np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], blocks):
+        got = DPMean(5.0, 1e-5, method=method, random_state=3).fit(same).mean_
+        np.testing.assert_array_equal(got, want)
+
+
+def test_float32_gives_float32_accuracy():
+    X = heavy(2000)[0]
+    got = DPMean(5.0, random_state=3).fit(X.astype(np.float32)).mean_
+    np.testing.assert_allclose(got, DPMean(5.0, random_state=3).fit(X).mean_, rtol=0.05)
+
+
+@pytest.mark.parametrize("value", [37.5, 0.0, -1e-9, 2e6])
+def test_constant_column(value):
+    fits = [fattail.mean(np.full(5000, value), random_state=seed).value for seed in range(5)]
+    np.testing.assert_allclose(fits, value, rtol=2e-3, atol=1e-30)
+
+
+def test_far_from_zero():
+    x = 1.7e9 + 1e5 * np.random.default_rng(0).standard_normal(20_000)
+    assert abs(fattail.mean(x, random_state=0).value - 1.7e9) < 2e4
+
+
+def test_mostly_zeros_are_not_mistaken_for_all_zeros():
+    rng = np.random.default_rng(1)
+    x = np.where(rng.random(20_000) < 0.9, 0.0, rng.lognormal(3, 1, 20_000))
+    assert abs(fattail.mean(x, random_state=0).value / (0.1 * np.exp(3.5)) - 1) < 0.2
+
+
+def test_negated_data_give_a_negated_mean():
+    x = 1 + np.random.default_rng(0).pareto(1.8, 20_000)
+    up, down = (fattail.mean(s * x, random_state=0).value for s in (1, -1))
+    assert up == pytest.approx(2.25, rel=0.1)
+    assert down == pytest.approx(-2.25, rel=0.1)
+
+
+def test_clipping_bias_is_corrected():
+    rng = np.random.default_rng(5)
+    samples = [1 + rng.pareto(1.6, 10_000) for _ in range(30)]
+    for method, low in (("auto", -0.13), ("truncated", -1.0)):
+        bias = np.mean([fattail.mean(x, method=method, random_state=k).value for k, x in enumerate(samples)]) - 1.6 / 0.6
+        assert low < bias < 0.1, method
+
+
+@pytest.mark.slow
+def test_interval_covers():
+    rng = np.random.default_rng(2)
+    hits = []
+    for seed in range(150):
+        low, high = fattail.mean(rng.lognormal(0, 1, 5000), random_state=seed).interval
+        hits.append(low <= np.exp(0.5) <= high)
+    assert np.mean(hits) > 0.9
+
+
+def test_interval_widens_with_confidence_and_is_unknown_where_the_noise_is_private():
+    X = heavy(2000)[0]
+    widths = [np.ptp(DPMean(confidence=c, random_state=0).fit(X).interval_, axis=1) for c in (0.5, 0.9, 0.99)]
+    assert np.all(widths[0] < widths[1])
+    assert np.all(widths[1] < widths[2])
+    assert np.isnan(DPMean(method="trimmed", random_state=0).fit(X).interval_).all()
+
+
+def test_a_moment_bound_saves_the_pilot():
+    x = heavy(2000)[0][:, :1]
+    names = [r.name for r in DPMean(method="truncated", moment_bound=2600.0).fit(x).privacy_.releases]
+    assert names == ["mean"]
+    assert [r.name for r in DPMean(method="truncated").fit(x).privacy_.releases] == ["location", "scale", "tail counts", "mean"]
+
+
+def test_missing_values_raise_or_add_nothing():
+    X = heavy(2000)[0]
+    X[::7, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        DPMean().fit(X)
+    for method in METHODS:
+        fit = DPMean(epsilon=10.0, method=method, missing="zero", random_state=0).fit(X)
+        assert np.all(np.isfinite(fit.mean_))
+    assert abs(DPMean(epsilon=10.0, missing="zero", random_state=0).fit(X).mean_[0] - 50) < 1
+
+
+def test_too_few_rows_are_refused_with_a_number_that_would_do():
+    with pytest.raises(ValueError, match=r"20 rows are too few .* about 200 rows"):
+        fattail.mean(np.arange(20.0), epsilon=1.0)
+    with pytest.warns(UtilityWarning, match="about 200 rows"):
+        fattail.mean(np.arange(100.0), epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    "bad", [np.zeros((0, 1)), np.zeros((5, 5, 5)), np.array(["a", None], dtype=object), np.array([1, 2], dtype=object)]
+)
+def test_refused_input(bad):
+    with pytest.raises(ValueError, match=r"sample|dimension|object"):
+        fattail.mean(bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 0),
+        ("delta", 1.5),
+        ("method", "best"),
+        ("moment", 3),
+        ("moment_bound", -1.0),
+        ("groups", 4),
+        ("confidence", 95),
+        ("missing", "drop"),
+    ],
+)
+def test_refused_parameters_are_named(name, value):
+    with pytest.raises(ValueError, match=name):
+        DPMean(**{name: value}).fit(np.zeros((1000, 1)))
+
+
+def test_smoothed_needs_the_second_moment():
+    with pytest.raises(ValueError, match="second moment"):
+        DPMean(method="smoothed", moment=1.5, moment_bound=1.0).fit(np.zeros((1000, 1)))
+
+
+def test_local_randomizer_is_what_the_local_method_runs():
+    client = LocalRandomizer(1.0, 1e-6, scale=10.0, random_state=0)
+    with pytest.raises(ValueError, match="one row"):
+        client.randomize(np.zeros((2, 1)))
+    answers = [LocalRandomizer(4.0, 1e-6, scale=10.0, random_state=k).randomize([3.0])[0] for k in range(2000)]
+    assert np.mean(answers) == pytest.approx(3.0, abs=0.5)  # standard error 0.1, and a little shrinkage
+    for row in ([1e308], [-np.inf], [np.nan], [0.0]):
+        assert np.isfinite(client.randomize(row)).all()
+    data = (np.zeros((1, 1)),)
+    assert audit.fuzz(lambda X: client.randomize(X), data, trials=10) <= 1

@@ -1,0 +1,78 @@
+"""Choice of clipping ends from noisy tail counts: public arithmetic, so plain expectations."""
+
+import numpy as np
+import pytest
+
+from fattail import tails
+from fattail.scale import ABOVE, BELOW
+
+ROWS, NOISE = 100_000.0, 20.0
+
+
+def counts(survival):
+    edges = np.append(np.exp2(np.arange(-BELOW, ABOVE + 1.0)), np.inf)
+    return ROWS * -np.diff([survival(e) for e in edges])
+
+
+def pareto(u, index=2.0, unit=0.05):
+    return 0.5 * (1 + u / unit) ** -index
+
+
+def nothing(u):
+    return 0.5 * (u < 1e-4)
+
+
+def test_excess_beyond_the_ends_is_predicted_to_within_a_factor():
+    near = tails.ENDS <= 1
+    predicted = []
+    for index in (1.7, 2.0, 3.0):
+        fitted = tails.fit_tail(counts(lambda u, a=index: pareto(u, a))[BELOW - 2 :], ROWS, NOISE)
+        truth = 0.5 * 0.05 / (index - 1) * (1 + tails.ENDS / 0.05) ** (1 - index)
+        assert np.all((0.4 < fitted.excess[near] / truth[near]) & (fitted.excess[near] / truth[near] < 1.5))
+        assert np.all(np.abs(fitted.excess - truth)[near] < 2.5 * np.sqrt(fitted.variance[near]))
+        predicted.append(fitted.excess)
+    assert np.all(np.diff(predicted, axis=0) < 0)  # heavier tails, more excess
+
+
+def test_an_empty_side_has_no_excess():
+    fitted = tails.fit_tail(counts(nothing)[BELOW - 2 :], ROWS, NOISE)
+    assert fitted.excess[0] * ROWS < 5
+
+
+def test_one_sided_data_get_a_one_sided_interval_and_a_positive_correction():
+    ends = tails.choose_ends(np.array([counts(pareto), counts(nothing)]), ROWS, NOISE, 1e-5, 10.0)
+    assert ends.below < 0.6 < ends.above
+    assert ends.bias > 0
+
+
+def test_equal_tails_cancel():
+    ends = tails.choose_ends(np.array([counts(pareto), counts(pareto)]), ROWS, NOISE, 1e-5, 10.0)
+    assert ends.below == ends.above
+    assert abs(ends.bias) < 1e-6
+
+
+def test_more_noise_means_a_shorter_interval():
+    both = np.array([counts(pareto), counts(nothing)])
+    lengths = [tails.choose_ends(both, ROWS, NOISE, noise, 10.0).above for noise in (1e-6, 1e-4, 1e-2)]
+    assert lengths[0] > lengths[2]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_an_atom_far_out_is_kept_inside():
+    above = counts(nothing)
+    above[BELOW + 1] = 0.02 * ROWS
+    ends = tails.choose_ends(np.array([above, counts(nothing)]), ROWS, NOISE, 1e-6, 10.0)
+    assert ends.above >= 2.0
+
+
+@pytest.mark.parametrize("octaves", [3, 8, 15])
+def test_a_scale_chosen_too_large_is_rescued(octaves):
+    shrunk = np.array([counts(lambda u: pareto(u * 2.0**octaves)), counts(nothing)])
+    right = tails.choose_ends(np.array([counts(pareto), counts(nothing)]), ROWS, NOISE, 1e-5, 10.0)
+    rescued = tails.choose_ends(shrunk, ROWS, NOISE, 1e-5, 10.0)
+    assert rescued.above * 2.0**octaves == pytest.approx(right.above, rel=3)
+
+
+def test_symmetric_choice_is_symmetric():
+    ends = tails.choose_ends(np.array([counts(pareto), counts(nothing)]), ROWS, NOISE, 1e-5, 10.0, symmetric=True)
+    assert ends.below == ends.above
