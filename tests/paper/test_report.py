@@ -7,7 +7,7 @@ import pytest
 
 from fattail.experiments import draw, report
 from fattail.experiments.claims import Beats, Moves, Near, Slope, Varies
-from fattail.experiments.results import Results, Series
+from fattail.experiments.results import Results, Series, expected_seconds
 from fattail.experiments.spec import Method, Panel
 from fattail.experiments.verdict import checks, verdict
 
@@ -138,3 +138,9 @@ def test_what_is_not_private_is_never_solid():
 
 def test_pictures_are_the_same_every_time():
     assert draw.pictures(HALVED) == draw.pictures(HALVED)
+
+
+def test_time_of_the_full_version_grows_with_rows_columns_and_trials():
+    quick = results(auto=[1.0, 1.0, 1.0])
+    full = quick.panel.resized({"n": 90}, trials=4 * quick.panel.trials)
+    assert expected_seconds(full, quick) == pytest.approx(10 * 4 * quick.seconds)

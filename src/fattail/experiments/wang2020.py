@@ -132,7 +132,10 @@ def _sweep(key: str, title: str, x: str, values: tuple[int, ...], few: tuple[int
         facet="epsilon",
         error="estimation error",
         chosen=CHOSEN,
-        claims=tuple(Moves(label, axis, rises=axis == "d") for label in labels for axis in (x, "epsilon")),
+        claims=(
+            *(Moves(label, axis, rises=axis == "d") for label in labels for axis in (x, "epsilon")),
+            Beats(AUTO, labels[0], source="library"),
+        ),
         quick=quick,
         quick_trials=3,
     )
