@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from fattail.privacy import Ledger, LedgerAccount
+from fattail.progress import progress_bar
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -75,9 +76,9 @@ def existing_ledger(path: Path) -> Ledger:
 
 
 def fitted(estimator: Any, *arrays: Any, quiet: bool = False) -> tuple[Any, list[str]]:
-    """Fit with a sign of life; warnings become lines."""
+    """Fit under a progress bar of releases; warnings become lines."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with err.status("fitting ...") if not quiet and err.is_terminal else nullcontext():
+        with progress_bar("fitting", err) if not quiet and err.is_terminal else nullcontext():
             estimator.fit(*arrays)
     return estimator, sorted({str(w.message) for w in caught})

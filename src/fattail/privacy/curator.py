@@ -18,6 +18,7 @@ from fattail.privacy.ledger import active_budget
 from fattail.privacy.mechanisms import Mechanism, SmoothNoise, SubsampledGaussian
 from fattail.privacy.noise import NoiseSource, noise_source
 from fattail.privacy.report import PrivacyReport, ReleaseRecord
+from fattail.progress import announce
 
 
 class Account(Protocol):
@@ -129,7 +130,9 @@ class Curator:
         self._check_rows(mechanism, bounded)
         self._done[mechanism.name] += 1
         self._sensitivity[mechanism.name] = None if isinstance(mechanism, SmoothNoise) else bounded.sensitivity
-        return mechanism.sample(self._source, bounded, self.rho(mechanism))
+        output = mechanism.sample(self._source, bounded, self.rho(mechanism))
+        announce(mechanism.name, self._done.total(), sum(m.count for m in self._plan), output)
+        return output
 
     def select(self, mechanism: Mechanism, bounded: Bounded) -> NDArray[np.intp]:
         """Release of a selection, as integer indices."""
