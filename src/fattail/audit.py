@@ -139,7 +139,7 @@ def fuzz(
     --------
     >>> import numpy as np, fattail
     >>> from fattail import audit
-    >>> X = np.random.default_rng(0).standard_t(2, (200, 2))
+    >>> X = np.random.default_rng(0).standard_t(2, (800, 2))
     >>> worst = audit.fuzz(lambda X: fattail.DPMean(random_state=0).fit(X), (X,), trials=5)
     >>> worst <= 1
     True

@@ -68,8 +68,8 @@ def bank() -> Bank:
                 excess = np.append(np.cumsum(area[::-1])[::-1], 0.0)
                 square = u[0] ** 2 * s[0] + np.concatenate(([0.0], np.cumsum(moment)))
                 cells = -np.diff(np.append(beyond(EDGES / c, parameter), 0.0))
-                at_ends = (np.interp(ENDS, u, f) for f in (s, excess, square))
-                rows.append((cells, *at_ends, math.log(weight)))
+                at_ends = [np.asarray(np.interp(ENDS, u, f)) for f in (s, excess, square)]
+                rows.append((cells, at_ends[0], at_ends[1], at_ends[2], math.log(weight)))
     cells, beyond_ends, excess, square, log_prior = (np.array(part) for part in zip(*rows, strict=True))
     return Bank(cells, beyond_ends, excess, square, log_prior - math.log(len(rows)))
 
@@ -125,7 +125,7 @@ def fit_tail(counts: Floats, rows: float, noise: float) -> Tail:
     # Counts far beyond the noise that no shape explains (atoms) are believed as they are; the
     # further out, the more they must show, since one false count would cost so much more.
     octave = np.maximum(np.arange(len(counts)) - _NEAR, 0)
-    odd = np.abs(counts - posterior @ model) > noise / np.sqrt(2) * (7 + 2 * octave)
+    odd = np.abs(counts - posterior @ model) > noise / np.sqrt(2) * (10 + 2 * octave)
     surplus = np.where(odd, counts - posterior @ model, 0.0) / rows
     return Tail(
         (posterior * height) @ shapes.beyond / rows,
