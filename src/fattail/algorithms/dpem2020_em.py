@@ -68,16 +68,19 @@ class Problem:
     def terms(self, cut: float = math.inf) -> Model:
         return partial(missing_terms, cut=cut) if self.model == "missing_covariates" else MODELS[self.model]
 
-    def schedule(self, share: float, averaged: bool, folds: bool = False) -> Schedule:
-        """Early and late steps with their shares of the budget; only the last counts if not ``averaged``."""
-        early, late = _STEPS[self.model] if averaged else (19, 1)
+    def printed_schedule(self, folds: bool = False) -> Schedule:
+        """Equal steps of which the last iterate counts, as in the paper's boxes."""
+        n_iter = 20 if self.n_iter is None else self.n_iter
+        return Schedule(0, n_iter, 0.0, 1.0, 1.0 if self.step is None else self.step, averaged=1, folds=folds)
+
+    def schedule(self) -> Schedule:
+        """Early steps, then late ones with three times the budget each, which are averaged."""
+        early, late = _STEPS[self.model]
         if self.n_iter is not None:
-            late = max(self.n_iter // 3, 1) if averaged else 1
+            late = max(self.n_iter // 3, 1)
             early = self.n_iter - late
-        weight = 3.0 if averaged else 1.0  # of a late step against an early one
-        unit = share / (early + weight * late)
-        step = self.step if self.step is not None else (_STEP[self.model] if averaged else 1.0)
-        return Schedule(early, late, max(early, 1) * unit, weight * late * unit, step, folds)
+        unit = 1.0 / (early + 3.0 * late)
+        return Schedule(early, late, early * unit, 3.0 * late * unit, self.step or _STEP[self.model], averaged=late)
 
     def start(self, curator: Curator, data: PrivateData, mechanisms: tuple[Mechanism, ...]) -> tuple[Floats, float]:
         """Public point as given, or the private start; with a noise variance that fits it."""
@@ -186,7 +189,7 @@ def clipped_em(curator: Curator, data: PrivateData, problem: Problem, clip: floa
 
     *Privacy.* Two clipped gradients differ by at most ``2 clip`` in l2.
     """
-    schedule = problem.schedule(1.0, averaged=False)
+    schedule = problem.printed_schedule()
     mechanisms = problem.start_mechanisms
     curator.plan(*mechanisms, *schedule.mechanisms)
     beta, variance = problem.start(curator, data, mechanisms)
@@ -217,15 +220,15 @@ def smoothed_em(
 
     *Privacy.* A coordinate moves by at most ``2 s M / m`` with M the supremum of the map.
     """
-    schedule = problem.schedule(1.0, averaged=not split, folds=split)
+    schedule = problem.printed_schedule(folds=True) if split else problem.schedule()
     if split:
-        data.folds(schedule.early + schedule.late)  # too few rows must be said before anything is charged
+        data.folds(schedule.steps)  # too few rows must be said before anything is charged
     mechanisms = problem.start_mechanisms
     curator.plan(*mechanisms, *schedule.mechanisms)
     log_d = math.log(max(data.d / failure, 1.2))
     scale = None
     if moment_bound is not None:
-        m = data.n / (schedule.early + schedule.late) if split else data.n
+        m = data.n / schedule.steps if split else data.n
         scale = math.sqrt(m * moment_bound * _epsilon_tilde(curator.epsilon, curator.delta)) / (2.0 * log_d)
     multiple = _SCALES[problem.model] * _margin(curator, data, problem)
     bounding = Smoothed(multiple, scale, _excess(problem, data), math.sqrt(log_d), 0.0 if split else _BALL)
@@ -252,8 +255,11 @@ def local_em(curator: Curator, data: PrivateData, problem: Problem, moment_bound
 
     *Privacy.* A report lies in a box of side ``2 s M``; T reports of one user compose.
     """
-    schedule = replace(problem, step=problem.step or 0.5).schedule(1.0, averaged=True)
+    schedule = problem.schedule()
     curator.plan(*schedule.mechanisms)
+    if problem.step is None:  # half the noise's standard deviation, in units of s
+        noise = curator.noise(schedule.mechanisms[-1], 2.0 * math.sqrt(data.d / data.n))
+        schedule = replace(schedule, step=min(max(0.5 / noise, 0.2), schedule.step))
     beta, variance = problem.start(curator, data, ())
     log_d = math.log(max(data.d / failure, 1.2))
     scale = None

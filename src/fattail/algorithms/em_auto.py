@@ -91,20 +91,24 @@ class InBall:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps of one EM run: ``early`` ones to arrive, ``late`` ones to be averaged."""
+    """Steps of one EM run: ``early`` ones to arrive, ``late`` ones of which the last ``averaged`` are averaged."""
 
     early: int
     late: int
     early_share: float
     late_share: float
     step: float
+    averaged: int
     folds: bool = False
 
     @property
+    def steps(self) -> int:
+        return self.early + self.late
+
+    @property
     def mechanisms(self) -> tuple[Gaussian, ...]:
-        early = Gaussian("early EM steps", self.early_share, count=max(self.early, 1), folds=self.folds)
-        late = Gaussian("late EM steps", self.late_share, count=self.late, folds=self.folds)
-        return (early, late) if self.early else (late,)
+        late = Gaussian("late EM steps" if self.early else "EM steps", self.late_share, count=self.late, folds=self.folds)
+        return (Gaussian("early EM steps", self.early_share, count=self.early), late) if self.early else (late,)
 
 
 def run(
@@ -117,13 +121,13 @@ def run(
     variance: float,
     known: float | None,
 ) -> tuple[Floats, float, Floats]:
-    """Private gradient EM from a public start: averages of the late iterates, and all iterates.
+    """Private gradient EM from a public start: averages of the last iterates, and all iterates.
 
     A known variance is a floor: while the fit is still poor its residuals are larger, and
     responsibilities and bounds follow them.
     """
-    T, width = schedule.early + schedule.late, len(beta)
-    folds = data.folds(T) if schedule.folds else (None,) * T
+    width = len(beta)
+    folds = data.folds(schedule.steps) if schedule.folds else (None,) * schedule.steps
     betas, variances = [], []
     for t, fold in enumerate(folds):
         mean = bounding.mean(data, _at(terms, beta, variance), width, variance, fold)
@@ -133,7 +137,7 @@ def run(
             variance = max(variance * float(np.clip(1.0 + excess, 0.3, 3.0)), known or 0.0)
         betas.append(beta)
         variances.append(variance)
-    tail = slice(-schedule.late, None)
+    tail = slice(-schedule.averaged, None)
     return np.mean(betas[tail], axis=0), float(np.exp(np.mean(np.log(variances[tail])))), np.array(betas)
 
 
@@ -155,7 +159,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
     The top eigenvalue of the second moments is ``|beta|^2 + variance``, the others are the
     variance. Rows are measured from the origin, which the model makes the centre.
     """
-    schedule = Schedule(4, 4, 0.2, 0.62, step=1.2)
+    schedule = Schedule(4, 4, 0.2, 0.62, step=1.2, averaged=4)
     bounding = InBall(1.05 * room(curator, data), 4.0 * math.sqrt(2.0 / data.d))
     known = None if noise_scale is None else noise_scale**2
     size, start = TopK("row length", 0.04), Gaussian("second moments", 0.14)
@@ -198,7 +202,7 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     beta as top eigenvector, and each row's weight in that matrix is at most 1/2.
     """
     d = data.d
-    schedule = Schedule(8, 5, 0.2, 0.47, step=1.3)
+    schedule = Schedule(8, 5, 0.2, 0.47, step=1.3, averaged=5)
     bounding = InBall(0.9 * room(curator, data), 6.0)
     known = None if noise_scale is None else noise_scale**2
     units = Units(d + 1, 0.1 if fit_intercept else 0.06, fit_intercept)
@@ -278,7 +282,7 @@ def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float |
     so no other start is needed.
     """
     d = data.d
-    schedule = Schedule(9, 5, 0.24, 0.46, step=1.1)
+    schedule = Schedule(9, 5, 0.24, 0.46, step=1.1, averaged=5)
     bounding = InBall(1.2 * room(curator, data), 6.0)
     known = None if noise_scale is None else noise_scale**2
     units = Units(d + 1, 0.12 if fit_intercept else 0.1, fit_intercept)
