@@ -12,7 +12,10 @@ from sklearn.utils.validation import validate_data
 
 from fattail.algorithms.em_models import MODELS
 from fattail.geometry import hard_threshold, top_indices
+from fattail.gradient_baselines import GradientDescent, RobustGradientDescent
 from fattail.losses import Logistic, Loss, Squared
+
+__all__ = ["IGHT", "AdaHuber", "GradientDescent", "GradientEM", "RobustGradientDescent"]
 
 Floats = NDArray[np.float64]
 

@@ -32,7 +32,7 @@ def block_estimates(
     -----
     *Privacy.* Blocks are fixed by position, so replacing a row of ``data`` replaces at most one row
     of the result: whatever is differentially private for the estimates, with ``blocks`` rows, is
-    so for the data.
+    so for the data. Proof: ``blocks.proof.md``.
     """
     estimates = np.zeros((blocks, width))
     for k, fold in enumerate(data.folds(blocks)):

@@ -1,0 +1,1 @@
+"""One small file per competitor; each says what it is told."""

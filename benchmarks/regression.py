@@ -1,0 +1,330 @@
+"""Private regression and classification of heavy-tailed data.
+
+    python benchmarks/regression.py [--quick] [--only synthetic,real,rates,speed]
+
+Synthetic: d = 10, unit coefficients, intercept 1 (-0.3 for labels); log-normal(0, 1) or Student t(3) features;
+centred log-normal(1.2) noise, or logistic labels. *parameter* is the relative l2 error of the coefficients,
+*excess* the excess risk (squared or logistic loss, intercept included). Real: a quarter of the rows held out;
+*risk* is the mean squared error over the response's variance, or the log-loss.
+
+``auto`` is told nothing. Competitors are told what their files say, each at its best over its grid *on the error
+that is reported, on the same draws*, and on real data get columns and response standardised without privacy.
+Writes benchmarks/results/regression*.csv and regression_rates.png; real data are read from the folder that FATTAIL_DATA names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import os
+import time
+import warnings
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import HuberRegressor, LogisticRegression
+
+from competitors import adassp, clipped_descent, diffprivlib_models, tukey_em
+from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning
+
+DELTA = 1e-5
+EPSILONS = (0.5, 1.0, 2.0)
+RESULTS = Path(__file__).parent / "results"
+METHODS = ("smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped")
+
+
+def competitors(logistic):
+    found = {
+        "clipped GD": (clipped_descent.GRID, lambda *a: clipped_descent.fit(*a, logistic)),
+        "DP-SGD": (clipped_descent.SAMPLED_GRID, lambda *a: clipped_descent.fit(*a, logistic, sampled=True)),
+    }
+    if logistic:
+        return found | {"diffprivlib": (diffprivlib_models.LOGISTIC_GRID, diffprivlib_models.fit_logistic)}
+    return found | {
+        "AdaSSP": (adassp.GRID, adassp.fit),
+        "TukeyEM": (tukey_em.GRID, tukey_em.fit),
+        "diffprivlib": (diffprivlib_models.LINEAR_GRID, diffprivlib_models.fit_linear),
+    }
+
+
+def features(law, n, rng):
+    return rng.lognormal(size=(n, 10)) if law == "log-normal" else rng.standard_t(3, size=(n, 10))
+
+
+def draw(law, logistic, n, seed):
+    rng = np.random.default_rng([seed, n])
+    w = rng.normal(size=10)
+    w /= np.linalg.norm(w)
+    X = features(law, n, rng)
+    if logistic:
+        return X, (rng.random(n) < expit(X @ w - 0.3)).astype(int), w, -0.3
+    return X, X @ w + 1.0 + rng.lognormal(0, 1.2, n) - math.exp(0.72), w, 1.0
+
+
+def errors(law, logistic, w, b, coef, intercept):
+    X = features(law, 100_000, np.random.default_rng(12345))
+    z, truth = np.clip(X @ coef + intercept, -700, 700), X @ w + b
+    if logistic:
+        excess = np.mean(np.logaddexp(0, z) - expit(truth) * z - np.logaddexp(0, truth) + expit(truth) * truth)
+    else:
+        excess = np.mean((z - truth) ** 2)
+    return {"parameter": np.linalg.norm(coef - w) / np.linalg.norm(w), "excess": max(excess, 1e-12)}
+
+
+def private(model, X, y, epsilon, seed, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        return model(epsilon=epsilon, delta=DELTA, random_state=seed, **options).fit(X, y)
+
+
+def solution(model):
+    return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+
+
+def geometric(values):
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def best(grid, run, trials, measure):
+    """Smallest geometric mean error over a grid, for each measure by itself."""
+    found = defaultdict(lambda: (math.inf, None))
+    for told in grid:
+        results = defaultdict(list)
+        for trial in trials:
+            for name, value in measure(trial, *run(trial, told)).items():
+                results[name].append(value if np.isfinite(value) else 1e30)
+        for name, values in results.items():
+            found[name] = min(found[name], (geometric(values), told), key=lambda pair: pair[0])
+    return found
+
+
+def synthetic(quick):
+    rows = []
+    for logistic in (False, True):
+        for law in ("log-normal", "t(3)"):
+            for n in (10_000,) if quick else (10_000, 100_000):
+                found = one_law(law, logistic, n, 2 if quick else {10_000: 4, 100_000: 1}[n])
+                task = "logistic" if logistic else "linear"
+                for (epsilon, method), errors_found in found.items():
+                    rows += [(task, law, n, epsilon, e, method, value, told) for e, (value, told) in errors_found.items()]
+                print("done", task, law, n, flush=True)
+    write("regression.csv", ("task", "law", "n", "epsilon", "error", "method", "value", "told"), rows)
+    return rows
+
+
+def one_law(law, logistic, n, count):
+    """Errors of all methods, by (epsilon, method)."""
+    trials = [(*draw(law, logistic, n, seed), seed) for seed in range(count)]
+
+    def measure(trial, coef, intercept):
+        return errors(law, logistic, trial[2], trial[3], coef, intercept)
+
+    def reference(trial, told):
+        model = LogisticRegression(C=1e6, max_iter=1000) if logistic else HuberRegressor(max_iter=1000)
+        return solution(model.fit(trial[0], trial[1]))
+
+    found = {(0, "not private"): best([None], reference, trials, measure)}
+    models = {"auto": DPLogisticRegression} if logistic else {"auto": DPLinearRegression, "auto (Huber)": DPHuberRegressor}
+    for epsilon in EPSILONS:
+        for name, model in models.items():
+
+            def ours(trial, told, model=model, epsilon=epsilon):
+                return solution(private(model, trial[0], trial[1], epsilon, trial[4]))
+
+            found[epsilon, name] = best([None], ours, trials, measure)
+        for name, (grid, fit) in competitors(logistic).items():
+
+            def theirs(trial, told, fit=fit, epsilon=epsilon):
+                return fit(trial[0], trial[1], epsilon, DELTA, np.random.default_rng(trial[4]), told)
+
+            found[epsilon, name] = best(grid, theirs, trials, measure)
+    return found
+
+
+PENSION = ["age", "inc", "fsize", "educ", "db", "marr", "male", "twoearn", "e401", "pira", "hown"]
+
+
+def load(name, folder):
+    import pandas as pd
+
+    if name == "blogfeedback":
+        f = np.load(folder / "blogfeedback.npz")
+        X = sparse.csr_matrix((f["data"], f["indices"], f["indptr"]), shape=tuple(f["shape"]))
+        return X.toarray().astype(float), f["y"].astype(float)
+    t = pd.read_csv(folder / f"{name}.csv.gz")
+    if name == "pension401k":
+        return t[PENSION].to_numpy(float), t["net_tfa"].to_numpy(float)
+    if name == "kc_house":
+        return t.drop(columns=["id", "date", "price", "zipcode"]).to_numpy(float), t["price"].to_numpy(float)
+    X = t[["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]].copy()
+    X["male"], X["married"] = t["sex"] == "Male", t["marital_status"].str.startswith("Married")
+    X["white"], X["native"] = t["race"] == "White", t["native_country"] == "United-States"
+    return X.to_numpy(float), (t["income"] == ">50K").to_numpy(int)
+
+
+def real(quick):
+    folder = Path(os.environ.get("FATTAIL_DATA", "data"))
+    rows = []
+    for name in ("pension401k", "kc_house", "adult") + (() if quick else ("blogfeedback",)):
+        if not any(folder.glob(f"{name}.*")):
+            print(f"{name} not found in {folder}: set FATTAIL_DATA")
+            continue
+        X, y = load(name, folder)
+        found = one_table(X, y, name == "adult", 1 if quick or X.shape[1] > 100 else 3)
+        rows += [("real", name, len(y), e, m, method, v, told) for (e, method), f in found.items() for m, (v, told) in f.items()]
+        print("done", name, flush=True)
+    write("regression_real.csv", ("task", "data", "n", "epsilon", "error", "method", "value", "told"), rows)
+    return rows
+
+
+def one_table(X, y, logistic, splits):
+    """Errors on held-out rows of all methods, by (epsilon, method)."""
+    trials = []
+    for seed in range(splits):
+        order, cut = np.random.default_rng(seed).permutation(len(y)), 3 * len(y) // 4
+        trials.append((X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]))
+
+    def risk(trial, coef, intercept):
+        z = np.clip(trial[2] @ coef + intercept, -1e150, 1e150)
+        if not logistic:
+            return {"risk": np.mean((trial[3] - z) ** 2) / np.var(trial[3])}
+        z = np.clip(z, -700, 700)
+        return {"risk": np.mean(np.logaddexp(0, z) - trial[3] * z), "error rate": np.mean((z > 0) != trial[3])}
+
+    def standardised(fit):
+        def run(trial, told):
+            mean, deviation = trial[0].mean(axis=0), trial[0].std(axis=0) + 1e-12
+            level, size = (0.0, 1.0) if logistic else (trial[1].mean(), trial[1].std())
+            coef, intercept = fit((trial[0] - mean) / deviation, (trial[1] - level) / size, told)
+            coef = coef / deviation * size
+            return coef, intercept * size + level - coef @ mean
+
+        return run
+
+    def reference(X, y, told):
+        return solution((LogisticRegression(C=1e6, max_iter=1000) if logistic else HuberRegressor(max_iter=300)).fit(X, y))
+
+    found = {(0, "not private"): best([None], standardised(reference), trials, risk)}
+    if not logistic:
+        least = standardised(lambda X, y, told: (np.linalg.lstsq(X, y, rcond=None)[0], 0.0))
+        found[0, "not private, least squares"] = best([None], least, trials, risk)
+    model = DPLogisticRegression if logistic else DPLinearRegression
+    for epsilon in EPSILONS:
+        seeds = []
+        for seed in range(3):
+
+            def ours(trial, told, epsilon=epsilon, seed=seed):
+                return solution(private(model, trial[0], trial[1], epsilon, seed))
+
+            seeds.append(best([None], ours, trials, risk))
+        found[epsilon, "auto"] = {m: (geometric([s[m][0] for s in seeds]), None) for m in seeds[0]}
+        for method, (grid, fit) in competitors(logistic).items():
+            if X.shape[1] > 100:
+                if method != "clipped GD":  # the others need far more rows than this for so many columns
+                    continue
+                grid = [told for told in grid if told[2] == 20]
+            theirs = standardised(lambda X, y, told, e=epsilon, fit=fit: fit(X, y, e, DELTA, np.random.default_rng(7), told))
+            found[epsilon, method] = best(grid, theirs, trials, risk)
+    return found
+
+
+def rates(quick):
+    """Error of the papers' methods; for a strongly convex loss their theorems say 1 / (n epsilon), up to logarithms."""
+    import matplotlib.pyplot as plt
+
+    sizes, budgets, rows = (4_000, 16_000, 64_000), (0.5, 1.0, 2.0, 4.0), []
+    for method in ("auto", *METHODS):
+        for splitting in (False, True) if method not in ("auto", "sample_aggregate") else (False,):
+            for n, epsilon in [(n, 1.0) for n in sizes] + [(16_000, e) for e in budgets if e != 1.0]:
+                values = []
+                for seed in range(1 if quick else 3):
+                    X, y, w, b = draw("t(3)", False, n, 100 + seed)
+                    model = private(DPLinearRegression, X, y, epsilon, seed, method=method, splitting=splitting)
+                    values.append(errors("t(3)", False, w, b, *solution(model))["excess"])
+                rows.append((method, "split" if splitting else "all rows", n, epsilon, geometric(values)))
+    write("regression_rates.csv", ("method", "rows", "n", "epsilon", "excess"), rows)
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
+    for axis, column, fixed, label in ((axes[0], 2, (3, 1.0), "n"), (axes[1], 3, (2, 16_000), "epsilon")):
+        for method, kind in dict.fromkeys((r[0], r[1]) for r in rows):
+            points = sorted((r[column], r[4]) for r in rows if (r[0], r[1]) == (method, kind) and r[fixed[0]] == fixed[1])
+            axis.loglog(*zip(*points, strict=True), marker="o", ls="-" if kind == "all rows" else ":", label=f"{method}, {kind}")
+        x = np.array([p[0] for p in points], dtype=float)
+        axis.loglog(x, 0.3 * x[0] / x, color="black", lw=1, ls="--", label="rate of the theorems")
+        axis.set(xlabel=label, ylabel="excess risk")
+    axes[1].legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(RESULTS / "regression_rates.png", dpi=120)
+    return rows
+
+
+def speed(quick):
+    """Fit times in one process, the private fits with secure noise."""
+    n, d = (100_000 if quick else 1_000_000), 50
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_t(3, size=(n, d)), rng.normal(size=d) / 7
+    y, labels = X @ w + rng.standard_t(2.5, n), (X @ w + rng.logistic(size=n) > 0).astype(int)
+    rows = []
+    for model in (DPHuberRegressor, DPLogisticRegression):
+        private(model, X[:5000], labels[:5000], 1.0, None)  # compile
+    for model, target in (
+        (DPHuberRegressor(), y),
+        (HuberRegressor(), y),
+        (DPLogisticRegression(), labels),
+        (LogisticRegression(), labels),
+        (DPLinearRegression(), y),
+    ):
+        wall, cpu = time.perf_counter(), time.process_time()
+        model.fit(X, target)
+        rows.append((type(model).__name__, n, d, time.perf_counter() - wall, time.process_time() - cpu))
+        print(*rows[-1], flush=True)
+    write("regression_speed.csv", ("model", "n", "d", "seconds", "cpu_seconds"), rows)
+
+
+def write(name, header, rows):
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / name).open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows([[f"{v:.5g}" if isinstance(v, float) else v for v in row] for row in rows])
+
+
+def summarise(rows):
+    """auto against the best competitor of each cell, by geometric mean."""
+    cells = defaultdict(dict)
+    for task, data, n, epsilon, error, method, value, _ in rows:
+        cells[task, data, n, epsilon, error][method] = value
+    groups = defaultdict(list)
+    for (task, data, n, epsilon, error), found in cells.items():
+        if "auto" in found:
+            rivals = {m: v for m, v in found.items() if not m.startswith(("auto", "not private"))}
+            name = min(rivals, key=rivals.get)
+            groups[task, error].append(found["auto"] / rivals[name])
+            print(f"{task:9} {data:12} {n:7} {epsilon:3} {error:10} auto {found['auto']:.4g}  {name} {rivals[name]:.4g}")
+            plain = cells[task, data, n, 0, error].get("not private")
+            if plain and error == "parameter" and n == 100_000 and epsilon == 1.0:
+                print(f"          ratio to the fit without privacy: {found['auto'] / plain:.2f}")
+    for key, ratios in groups.items():
+        print(f"geometric mean of auto / best competitor, {key}: {geometric(ratios):.3f} over {len(ratios)} cells")
+
+
+def main():
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore", UtilityWarning)
+    np.seterr(over="ignore", invalid="ignore")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="synthetic,real,rates,speed")
+    options = parser.parse_args()
+    for part in options.only.split(","):
+        rows = {"synthetic": synthetic, "real": real, "rates": rates, "speed": speed}[part](options.quick)
+        if part in ("synthetic", "real"):
+            summarise(rows)
+
+
+if __name__ == "__main__":
+    main()
