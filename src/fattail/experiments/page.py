@@ -27,8 +27,9 @@ figcaption { text-align:center; }
 .scroll { overflow-x:auto; } table { border-collapse:collapse; font-size:.86rem; width:100%; }
 th, td { text-align:left; padding:.28rem .55rem; border-bottom:1px solid var(--line); vertical-align:top; white-space:nowrap; }
 td.wrap { white-space:normal; min-width:11rem; } thead th { border-bottom:2px solid var(--line); }
-@media print { main { max-width:none; padding:0; } nav { display:none; } body { font-size:11px; }
-  .panel { break-inside:avoid; border-color:#bbb; } .facets { grid-template-columns:repeat(3,1fr); } }
+@media print { html { font-size:10.5px; } body { font-size:1rem; } main { max-width:none; padding:0; } nav { display:none; }
+  .panel { break-inside:avoid; border-color:#bbb; margin:.6rem 0; padding:.6rem .8rem; } h2, h2 + p { break-after:avoid; }
+  .facets { grid-template-columns:repeat(3,1fr); } }
 """
 
 
