@@ -291,8 +291,10 @@ def total(parts: Iterable[Sums | None]) -> Sums | None:
     """Sum of the parts that are there; None if none is."""
     result: Sums | None = None
     for part in parts:
-        if part is not None:
-            result = part if result is None else result + part
+        if result is None:
+            result = None if part is None else part.copy()
+        elif part is not None:
+            result += part
     return result
 
 
