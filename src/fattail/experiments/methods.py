@@ -146,7 +146,7 @@ def gradient_em(problem: Problem, seed: int, n_iter: int, step: float) -> Floats
 
 
 def robust_descent(problem: Problem, seed: int, n_iter: int, step: float, radius: float, batch: int = 0) -> Floats:
-    """RGD (Holland 2019): descent on smoothed means of gradients, of a batch if one is given; no noise."""
+    """RGD as wang2020 has it (Holland 2019): descent on smoothed means of gradients, of a batch if one is given; no noise."""
     rng = np.random.default_rng(seed)
     n, d = problem.X.shape
     m = min(batch or n, n)
