@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning, audit
+from fattail.algorithms import auto_linear
 from fattail.privacy import Budget, BudgetExceededError
 
 MODELS = [DPLinearRegression, DPHuberRegressor, DPLogisticRegression]
@@ -79,6 +80,18 @@ def test_options_do_not_widen_a_sensitivity(options):
     X, y, _ = problem(DPLinearRegression, 300)
     fit = lambda *data: DPLinearRegression(random_state=1, **options).fit(*data)  # noqa: E731
     assert audit.fuzz(fit, (X, y), trials=6, seed=3) <= 1
+
+
+@each_model
+def test_thinned_counts_and_early_steps_keep_their_sensitivity(model, monkeypatch):
+    """Large data are thinned by position; here the threshold is lowered instead."""
+    monkeypatch.setattr(auto_linear, "ENOUGH", 40)
+    X, y, _ = problem(model, 330)
+    assert audit.fuzz(lambda *data: model(random_state=1).fit(*data), (X, y), trials=6, seed=4) <= 1
+    monkeypatch.setattr(auto_linear, "ENOUGH", 5_000)
+    X, y, slope = problem(model, 40_000)
+    fitted = model(epsilon=4.0, random_state=0).fit(X, y)
+    assert np.abs((np.ravel(fitted.coef_) - slope) * 10.0 ** np.arange(3)).max() < 0.2
 
 
 def test_half_the_noise_is_caught():

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fattail._registry import registered
-from fattail.algorithms.columns import ROUNDS
+from fattail.algorithms.columns import ROUNDS, thin
 from fattail.algorithms.linear_rows import WIDEST, LinearFit, Problem, Target, Units, prepare, reshape
 from fattail.data import Block, PrivateData
 from fattail.losses import Squared
@@ -43,6 +43,7 @@ Floats = NDArray[np.float64]
 COUNTS, WIDE = 0.006, 0.25  # shares: each set of counts, and all of movement 4
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 PER_OCTAVE = 2
+ENOUGH = 100_000  # rows for counts and moments; early steps, whose noise later ones undo, take four times as many
 LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
 
 
@@ -93,7 +94,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     ``Clip``-bounded rows; all else is arithmetic on releases.
     """
     n, p, logistic = data.n, data.d + 1, target.logistic
-    budget = Budget.of(n, p, gaussian_multiplier(curator.epsilon, curator.delta))
+    every = max(1, n // ENOUGH)
+    budget = Budget.of(n // every, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = budget.pace(logistic)
     shapes = 2 if logistic else 1
     units = Units.planned(p, budget.columns, budget.moments, budget.radius, shapes)
@@ -105,7 +107,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
     curator.plan(*fixed, *gradients)
 
-    model = Model(curator, data, prepare(curator, units, data, target))
+    model = Model(curator, data, prepare(curator, units, data, target, every), every)
     model.count_lengths(lengths)
     for t, gradient in enumerate(gradients):
         if logistic and t == steps // 2:
@@ -113,7 +115,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
             model.count_lengths(lengths)
         if not logistic:
             model.count_residuals(residuals)
-        model.step(gradient, gradients[-1], damping)
+        model.step(gradient, gradients[-1], damping, max(1, every // 4) if t < steps // 2 else 1)
     if wide:
         wide.apply(model)
     return model.fit(steps)
@@ -132,8 +134,8 @@ class Choice:
 class Model:
     """Iterates of a fit, all of them public."""
 
-    def __init__(self, curator: Curator, data: PrivateData, problem: Problem) -> None:
-        self.curator, self.data, self.problem = curator, data, problem
+    def __init__(self, curator: Curator, data: PrivateData, problem: Problem, every: int) -> None:
+        self.curator, self.data, self.problem, self.every = curator, data, problem, every
         self.p, self.logistic = problem.p, problem.target.logistic
         self.w = np.zeros(self.p)
         self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
@@ -144,35 +146,36 @@ class Model:
     def reshape(self, release: Gaussian) -> None:
         """Second moments weighted with the loss's curvature at the present fit."""
         if self.p <= WIDEST:
-            self.problem, self.bend = reshape(self.curator, release, self.data, self.problem, self.w), 1.0
+            self.problem, self.bend = reshape(self.curator, release, self.data, self.problem, self.w, self.every), 1.0
 
     def count_lengths(self, release: Gaussian) -> None:
         """Distribution of the lengths of u."""
         frame, unit = self.problem.frame, math.sqrt(self.p)
-        codes = _codes(lambda block: frame.rows(block)[1] / unit)
+        codes = _codes(lambda block: frame.rows(block)[1] / unit, self.every)
         share, length = _distribution(self.curator, release, self.data, codes)
         self.lengths = share, length * unit
 
     def count_residuals(self, release: Gaussian) -> None:
         frame, w = self.problem.frame, self.w
-        codes = _codes(lambda block: self.problem.response(block) - frame.predict(block, w))
+        codes = _codes(lambda block: self.problem.response(block) - frame.predict(block, w), self.every)
         self.residuals = _distribution(self.curator, release, self.data, codes)
 
-    def step(self, gradient: Gaussian, reference: Gaussian, damping: float) -> None:
+    def step(self, gradient: Gaussian, reference: Gaussian, damping: float, every: int) -> None:
         """One bounded Newton step, with the bounds that are best for the noise of the ``reference`` release."""
         n = self.data.n
         best = _best(self, self.curator.noise(reference, 2.0 / n))
-        released = self.gradient(gradient, best)
+        released = self.gradient(gradient, best, every)
         self.w = self.problem.move(self.w, -released, damping / best.curvature)
-        noise = self.curator.noise(gradient, 2.0 / n) * best.clip * best.radius
+        noise = every * self.curator.noise(gradient, 2.0 / n) * best.clip * best.radius
         self.noise = (1 - damping) ** 2 * self.noise + (damping * noise / best.curvature) ** 2
         self.sampling = best.square / (n * best.curvature**2)
 
-    def gradient(self, release: Gaussian, best: Choice) -> Floats:
+    def gradient(self, release: Gaussian, best: Choice, every: int = 1) -> Floats:
         """Mean of clipped residuals times pulled-back rows."""
         frame, w = self.problem.frame, self.w
 
         def rows(block: Block) -> tuple[Floats, Floats]:
+            block = thin(block, every)
             u, length = frame.rows(block)
             prediction = frame.predict(block, w)
             if self.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
@@ -182,14 +185,14 @@ class Model:
                 slope = np.clip(self.problem.response(block) - prediction, -best.clip, best.clip)
             return u, slope * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))
 
-        return self.curator.release(release, Ball(radius=best.clip * best.radius).mean(self.data, rows, width=self.p))
+        mean = Ball(radius=best.clip * best.radius).mean(self.data, rows, width=self.p)
+        return every * self.curator.release(release, mean)
 
     def mean_row(self, release: Gaussian, radius: float) -> Floats:
         """Mean of pulled-back rows."""
-        frame = self.problem.frame
-        return self.curator.release(
-            release, Ball(radius=radius).mean(self.data, lambda b: (frame.rows(b)[0], None), width=self.p)
-        )
+        frame, every = self.problem.frame, self.every
+        mean = Ball(radius=radius).mean(self.data, lambda b: (frame.rows(thin(b, every))[0], None), width=self.p)
+        return every * self.curator.release(release, mean)
 
     def fit(self, steps: int) -> LinearFit:
         covariance = (self.noise + self.sampling) * self.problem.frame.shape.T @ self.problem.frame.shape
@@ -222,7 +225,8 @@ class Wide:
     def _reach(self, model: Model) -> float:
         """Upper edge of the highest octave of residuals that is seen."""
         frame, w = model.problem.frame, model.w
-        counts = Histogram(OCTAVES).counts(model.data, _codes(lambda b: frame.predict(b, w) - model.problem.response(b), 1))
+        codes = _codes(lambda block: frame.predict(block, w) - model.problem.response(block), model.every, 1)
+        counts = Histogram(OCTAVES).counts(model.data, codes)
         released = model.curator.release(self.tails, counts)[0]
         seen = np.flatnonzero(released > 4 * model.curator.noise(self.tails, math.sqrt(2)))
         return math.ldexp(1.0, LOWEST + (int(seen[-1]) if len(seen) else -LOWEST))
@@ -256,11 +260,11 @@ class Wide:
         model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + float(share @ np.minimum(size, clip) ** 2) / n
 
 
-def _codes(values: Any, per_octave: int = PER_OCTAVE) -> Any:
-    """Cell of a magnitude: octaves from ``LOWEST``, each cut into equal parts."""
+def _codes(values: Any, every: int, per_octave: int = PER_OCTAVE) -> Any:
+    """Cell of a magnitude of every ``every``-th row: octaves from ``LOWEST``, each cut into equal parts."""
 
     def codes(block: Block) -> Floats:
-        mantissa, exponent = np.frexp(np.abs(values(block)))
+        mantissa, exponent = np.frexp(np.abs(values(thin(block, every))))
         inside = per_octave * (exponent - 1.0 - LOWEST) + np.floor(per_octave * (2.0 * mantissa - 1.0))
         return np.where(mantissa > 0, inside, 0.0)[:, None]
 

@@ -35,10 +35,20 @@ def table(block: Block, with_y: bool) -> Floats:
     return np.column_stack([X, np.asarray(block.y)]) if with_y else X
 
 
-def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
+def thin(block: Block, every: int) -> Block:
+    """The rows of a block whose position is a multiple of ``every``; the others count as nothing."""
+    if every == 1:
+        return block
+    rows = slice((-block.start) % every, None, every)
+    return Block(block.X[rows], None if block.y is None else block.y[rows], block.start)
+
+
+def center_and_scale(
+    curator: Curator, release: Gaussian, data: PrivateData, with_y: bool, every: int = 1
+) -> tuple[Floats, Floats]:
     """Centre and scale of every column; the response's come last.
 
-    ``release`` is planned for three Gaussian releases. The scale is of the order of a standard
+    ``release`` is planned for three Gaussian releases, of every ``every``-th row. The scale is of the order of a standard
     deviation for columns with light tails and below it for heavy ones; infinite means that
     the column shows no variation.
     """
@@ -47,7 +57,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     octaves = Histogram(2 * _OCTAVES + 1, width)
 
     def signed_octave(block: Block) -> Floats:
-        x = table(block, with_y)
+        x = table(thin(block, every), with_y)
         octave = np.clip(np.frexp(x)[1] - LOW, 1, _OCTAVES) * (np.abs(x) >= _EDGES[_OCTAVES + 1])
         return np.asarray(_OCTAVES + np.copysign(octave, x))
 
@@ -60,7 +70,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
         step = np.maximum((high - low) / FINE, np.ldexp(1.0, LOW - 8))
 
         def cell(block: Block) -> Floats:
-            return np.floor((table(block, with_y) - low) / step) + 1.0
+            return np.floor((table(thin(block, every), with_y) - low) / step) + 1.0
 
         counts = curator.release(release, Histogram(FINE + 2, width).counts(data, cell))
         return counts, low[:, None] + step[:, None] * np.arange(-1, FINE + 2)
@@ -75,7 +85,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     center, scale = np.zeros(width), np.empty(width)
     for j in range(width):
         center[j], scale[j] = _center_and_spread(final[j], np.where(fine[j] < 1.5 * noise, 0.0, fine[j]))
-        scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
+        scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n // every))
         if scale[j] < 2.0 ** (LOW + 2):
             scale[j] = math.inf
     return center, scale

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.algorithms.columns import ROUNDS, center_and_scale, table
+from fattail.algorithms.columns import ROUNDS, center_and_scale, table, thin
 from fattail.data import Block, PrivateData
 from fattail.losses import Huber, Logistic, Loss
 from fattail.privacy import Curator, Gaussian, Mechanism
@@ -78,7 +78,7 @@ class Frame:
     def predict(self, block: Block, w: Floats) -> Floats:
         """``standard(block) @ w``, in one pass over the rows as they are."""
         slope = w[:-1] / self.scale
-        return np.asarray(block.X @ slope) + (self.constant * w[-1] - self.center @ slope)
+        return np.asarray(block.X @ slope + (self.constant * w[-1] - self.center @ slope), dtype=np.float64)
 
     def rows(self, block: Block) -> tuple[Floats, Floats]:
         """Rows u times their weight, and their lengths."""
@@ -198,10 +198,10 @@ class Units:
         return (self.columns, self.moments) if p <= WIDEST else (self.columns,)
 
 
-def prepare(curator: Curator, units: Units, data: PrivateData, target: Target) -> Problem:
+def prepare(curator: Curator, units: Units, data: PrivateData, target: Target, every: int = 1) -> Problem:
     """Find units privately: after it, every direction of u has about unit variance, and so has the response."""
     p = data.d + 1
-    center, scale = center_and_scale(curator, units.columns, data, with_y=not target.logistic)
+    center, scale = center_and_scale(curator, units.columns, data, not target.logistic, every)
     level, size = (0.0, 1.0) if target.logistic else (float(center[-1]), float(scale[-1]))
     size = size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
@@ -210,14 +210,17 @@ def prepare(curator: Curator, units: Units, data: PrivateData, target: Target) -
         level, scale = 0.0, np.hypot(scale, center)
         center = np.zeros(p - 1)
     problem = Problem(target, Frame(center, scale, units.radius, np.eye(p), float(target.intercept)), level, size)
-    return problem if p > WIDEST else reshape(curator, units.moments, data, problem)
+    return problem if p > WIDEST else reshape(curator, units.moments, data, problem, every=every)
 
 
-def reshape(curator: Curator, release: Gaussian, data: PrivateData, problem: Problem, w: Floats | None = None) -> Problem:
+def reshape(
+    curator: Curator, release: Gaussian, data: PrivateData, problem: Problem, w: Floats | None = None, every: int = 1
+) -> Problem:
     """Release second moments, weighted with the loss's curvature at ``w`` if given, and take their inverse root."""
     frame, loss = problem.frame, problem.loss
 
     def rows(block: Block) -> tuple[Floats, Floats | None]:
+        block = thin(block, every)
         z = frame.standard(block)
         if w is None:
             return z, None
@@ -226,8 +229,8 @@ def reshape(curator: Curator, release: Gaussian, data: PrivateData, problem: Pro
         u *= np.sqrt(frame.weights(z))[:, None]
         return u, np.sqrt(loss.second(z @ w, problem.response(block)) / loss.curvature)
 
-    moments = curator.release(release, Gram(radius=frame.radius).mean(data, rows, width=problem.p))
-    noise = curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
+    moments = every * curator.release(release, Gram(radius=frame.radius).mean(data, rows, width=problem.p))
+    noise = every * curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
     values, vectors = np.linalg.eigh((moments + moments.T) / 2)
     # Below the size of the noise an eigenvalue says nothing.
     values = np.maximum(values, max(noise * math.sqrt(2 * problem.p), 1e-6))
