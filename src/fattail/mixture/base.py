@@ -99,7 +99,38 @@ class LatentModel(PrivateEstimator):
 class LatentRegression(RegressorMixin, LatentModel):  # type: ignore[misc]
     """What the two regressions share."""
 
-    fit_intercept: Any
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        method: str = "auto",
+        fit_intercept: Any = "auto",
+        noise_scale: Any = "auto",
+        n_iter: Any = "auto",
+        step: Any = "auto",
+        clip: Any = "auto",
+        moment_bound: Any = "auto",
+        failure_probability: float = 0.05,
+        init: Any = "auto",
+        split: bool = False,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.noise_scale = noise_scale
+        self.n_iter = n_iter
+        self.step = step
+        self.clip = clip
+        self.moment_bound = moment_bound
+        self.failure_probability = failure_probability
+        self.init = init
+        self.split = split
+        self.random_state = random_state
+        self.ledger = ledger
 
     def _with_intercept(self) -> bool:
         return self.method == "auto" if is_auto(self.fit_intercept) else bool(self.fit_intercept)

@@ -66,39 +66,6 @@ class DPMixtureOfRegressions(LatentRegression):
 
     _model = "mixture_of_regressions"
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        fit_intercept: Any = "auto",
-        noise_scale: Any = "auto",
-        n_iter: Any = "auto",
-        step: Any = "auto",
-        clip: Any = "auto",
-        moment_bound: Any = "auto",
-        failure_probability: float = 0.05,
-        init: Any = "auto",
-        split: bool = False,
-        random_state: int | None = None,
-        ledger: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.noise_scale = noise_scale
-        self.n_iter = n_iter
-        self.step = step
-        self.clip = clip
-        self.moment_bound = moment_bound
-        self.failure_probability = failure_probability
-        self.init = init
-        self.split = split
-        self.random_state = random_state
-        self.ledger = ledger
-
     def fit(self, X: Any, y: Any = None) -> DPMixtureOfRegressions:
         """Fit to rows (X, y)."""
         self._check_parameters()
