@@ -94,18 +94,22 @@ def test_thinned_counts_and_early_steps_keep_their_sensitivity(model, monkeypatc
     assert np.abs((np.ravel(fitted.coef_) - slope) * 10.0 ** np.arange(3)).max() < 0.2
 
 
-def test_half_the_noise_is_caught():
-    """The audit that guards the methods has teeth: on a two-row influence it sees halved noise."""
-    X, y, _ = problem(DPLinearRegression, 60, d=1)
-    far = (np.vstack([X[:-1], [[1e6]]]), np.append(y[:-1], 1e6))
-    near = (np.vstack([X[:-1], [[-1e6]]]), np.append(y[:-1], 1e6))
+@pytest.mark.slow
+def test_an_attack_stays_below_the_claim_and_sees_weakened_noise():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    y = X[:, 0] + rng.normal(size=60)
+    X[-1] = 2.0
+    up, down = (X, np.append(y[:-1], 1e9)), (X, np.append(y[:-1], -1e9))
 
     def run(data, seed):
-        model = DPLinearRegression(method="clipped", n_iter=1, epsilon=4.0, delta=1e-5, random_state=seed)
-        fitted = model.fit(*data)
-        return np.append(fitted.coef_, fitted.intercept_)
+        model = DPLinearRegression(method="clipped", n_iter=1, clip=1.0, epsilon=1.0, delta=1e-5, random_state=seed).fit(*data)
+        return np.append(model.coef_, model.intercept_)
 
-    assert audit.attack(run, far, near, runs=200).epsilon <= 4.0
+    honest = audit.attack(run, up, down, runs=400)
+    assert max(honest.epsilon, honest.gaussian_epsilon) <= 1.0
+    with audit.weakened(0.2):
+        assert audit.attack(run, up, down, runs=400).gaussian_epsilon > 1.0
 
 
 @each_model
