@@ -77,3 +77,20 @@ def test_wide_table(key, tmp_path):
     if why := datasets.absent(panel.needs):
         pytest.skip(why)
     assert engine.run([panel.resized({}, 1)], Store(tmp_path / "cells.db"), workers=0, show=False) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "ours", "theirs"),
+    [
+        ("tao2022-thm3", "Algorithm 3 calibrated", "Algorithm 3 as printed"),
+        ("tian2025-fig2d", "DP-IHT-L calibrated", "DP-IHT-L as printed, step 0.5"),
+        ("dpem2020-fig5a", "Algorithm 2 calibrated", "Algorithm 2 as printed"),
+    ],
+)
+def test_the_same_algorithm_calibrated_has_less_error_than_in_print(key, ours, theirs, tmp_path):
+    panel = next(p for p in ALL if p.key == key).small()
+    store = Store(tmp_path / "cells.db")
+    assert engine.run([panel], store, workers=0, show=False) == []
+    results = collect(panel, store)
+    assert claims.factor(results.medians(ours), results.medians(theirs)) < 0.5
