@@ -302,7 +302,8 @@ def main() -> None:
                 if record["method"] == "auto":
                     print(name, n, record["epsilon"], f"auto {record['ratio']:.2f}", flush=True)
         write(options.results / "means.csv", records)
-    summarise(records, options.results / "means_summary.csv")
+    if records:
+        summarise(records, options.results / "means_summary.csv")
     if options.rate_trials:
         rate(options.rate_trials)
 
