@@ -51,6 +51,8 @@ _PARAMETERS = """epsilon, delta : float
         Values dropped at either end (``"trimmed"``).
     blocks : int or "auto"
         Blocks of ``"sample_aggregate"``.
+    aggregation : {"clipped", "smooth"}
+        How their fits are combined: clipped means in shrinking balls, or the paper's centre of attention.
     clip : float or "auto"
         Length of gradients, in private units (``"clipped"``).
     batch_size : int or None
@@ -103,6 +105,7 @@ class LinearModel(PrivateEstimator):
         groups: int = 1,
         trim: int | str = "auto",
         blocks: int | str = "auto",
+        aggregation: str = "clipped",
         clip: float | str = "auto",
         batch_size: int | None = None,
         random_state: int | None = None,
@@ -122,6 +125,7 @@ class LinearModel(PrivateEstimator):
         self.groups = groups
         self.trim = trim
         self.blocks = blocks
+        self.aggregation = aggregation
         self.clip = clip
         self.batch_size = batch_size
         self.random_state = random_state
@@ -145,6 +149,8 @@ class LinearModel(PrivateEstimator):
             raise ValueError(f"moment must lie in (1, 2], got {self.moment!r}")
         if self.groups % 2 == 0:
             raise ValueError(f"groups must be odd, got {self.groups!r}")
+        if self.aggregation not in ("clipped", "smooth"):
+            raise ValueError(f"aggregation must be 'clipped' or 'smooth', got {self.aggregation!r}")
         if self.splitting and self.batch_size is not None:
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
@@ -175,7 +181,8 @@ class LinearModel(PrivateEstimator):
         if self.method == "trimmed":
             return trimmed_descent(curator, data, target, descent, None if is_auto(self.trim) else int(self.trim))
         if self.method == "sample_aggregate":
-            return sample_aggregate(curator, data, target, None if is_auto(self.blocks) else int(self.blocks))
+            blocks = None if is_auto(self.blocks) else int(self.blocks)
+            return sample_aggregate(curator, data, target, blocks, self.aggregation)
         if self.method == "clipped":
             clip = None if is_auto(self.clip) else float(self.clip)
             return clipped_descent(curator, data, target, descent, clip, self.batch_size)

@@ -73,6 +73,7 @@ def test_hostile_rows_never_exceed_a_declared_sensitivity(model, method):
         {"method": "clipped", "alpha": 1.0, "clip": 2.0},
         {"method": "smoothed", "fit_intercept": False},
         {"method": "sample_aggregate", "blocks": 7},
+        {"method": "sample_aggregate", "blocks": 60, "aggregation": "smooth", "epsilon": 8.0},
     ],
     ids=str,
 )

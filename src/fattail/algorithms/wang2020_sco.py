@@ -19,7 +19,9 @@ from fattail._registry import registered
 from fattail.algorithms.linear_rows import LinearFit, Problem, Target, Units, prepare
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian, SmoothNoise
+from fattail.privacy.smooth_gaussian import SmoothGaussian
 from fattail.robust import Ball, Smooth, Trimmed, catoni
+from fattail.robust.attention import Attention
 from fattail.robust.blocks import block_estimates
 
 Floats = NDArray[np.float64]
@@ -126,22 +128,26 @@ def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent
     estimators=LINEAR,
     paper="wang2020",
     algorithm="Algorithm 1",
-    changed="disjoint blocks by position; clipped means in shrinking balls in place of the smooth-sensitivity aggregator",
+    changed="disjoint blocks by position; clipped means in shrinking balls by default; the aggregator's scale made smooth",
     test=TEST,
 )
-def sample_aggregate(curator: Curator, data: PrivateData, target: Target, blocks: int | None = None) -> LinearFit:
+def sample_aggregate(
+    curator: Curator, data: PrivateData, target: Target, blocks: int | None = None, aggregation: str = "clipped"
+) -> LinearFit:
     """Fit each block without privacy, then aggregate the fits privately (Algorithm 1).
 
     Deviations: random subsets become blocks by position, so that a row is in one of them. The printed
-    aggregator adds noise of the size of the spread of the fits whatever the number of blocks, and its
-    scale is not smooth (SPEC 8.1); here the mean of fits clipped to a ball is released three times, each
-    time in a smaller ball around the last, with noise smaller by the number of blocks.
+    aggregator (``aggregation="smooth"``) has a scale that is not smooth, which is corrected (SPEC 8.1),
+    and noise of the size of the spread of the fits whatever their number. By default the mean of fits
+    clipped to a ball is released three times instead, each time in a smaller ball around the last,
+    with noise smaller by the number of blocks.
     """
     p = data.d + 1
     blocks = max(1, min(data.n // (8 * p), round(data.n**0.6))) if blocks is None else blocks
     units = Units.planned(p)
     stages = [Gaussian(f"mean of fits {k + 1}", share) for k, share in enumerate((0.2, 0.25, 0.39))]
-    curator.plan(*units.mechanisms(p), *stages)
+    smooth = SmoothGaussian("centre of fits", 4.0, coordinates=p, delta=curator.delta / 2)
+    curator.plan(*units.mechanisms(p), *([smooth] if aggregation == "smooth" else stages))
     problem = prepare(curator, units, data, target)
     inverse = np.linalg.inv(problem.frame.shape).T
 
@@ -149,11 +155,14 @@ def sample_aggregate(curator: Curator, data: PrivateData, target: Target, blocks
         return np.column_stack([problem.frame.standard(block), problem.response(block)])
 
     fits = block_estimates(data, rows, lambda table: inverse @ _newton(problem, table), blocks, p)
-    spread = 1.5 * math.sqrt(p / (data.n / blocks) / problem.loss.curvature)
-    center, radius = np.zeros(p), REACH
-    for stage in stages:
-        center = curator.release(stage, Ball(center=center, radius=radius).mean(fits))
-        radius = min(radius, spread + 1.5 * math.sqrt(p) * curator.noise(stage, 2 * radius / blocks))
+    if aggregation == "smooth":
+        center = curator.release(smooth, Attention(REACH, curator.smoothness(smooth)).mean(fits))
+    else:
+        spread = 1.5 * math.sqrt(p / (data.n / blocks) / problem.loss.curvature)
+        center, radius = np.zeros(p), REACH
+        for stage in stages:
+            center = curator.release(stage, Ball(center=center, radius=radius).mean(fits))
+            radius = min(radius, spread + 1.5 * math.sqrt(p) * curator.noise(stage, 2 * radius / blocks))
     w = problem.frame.shape.T @ center
     return problem.solution(problem.move(w, np.zeros(p), 0.0, REACH), 1)
 

@@ -1,0 +1,53 @@
+"""Smooth sensitivity of the centre of attention, and the noise scaled to it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fattail.privacy.smooth_gaussian import smooth_delta, smooth_multiplier
+from fattail.robust.attention import attention
+
+
+def clouds(rng, m):
+    Z = rng.normal(size=(m, 2)) * rng.choice([0.02, 0.1, 0.3])
+    if rng.random() < 0.5:
+        Z[: m // 2] = Z[0] + rng.normal(size=(m // 2, 2)) * 1e-3
+    return Z * np.minimum(1, 0.5 / np.maximum(np.linalg.norm(Z, axis=1), 1e-12))[:, None]
+
+
+@pytest.mark.parametrize("m", [13, 31])
+def test_no_neighbour_moves_the_centre_or_the_scale_too_far(m):
+    rng = np.random.default_rng(m)
+    beta = 0.5
+    for _ in range(400):
+        Z = clouds(rng, m)
+        other = Z.copy()
+        direction = rng.normal(size=2)
+        other[rng.integers(m)] = direction / np.linalg.norm(direction) * rng.choice([1e-3, 0.1, 0.5])
+        (a, s), (b, t) = attention(Z, 1.0, beta), attention(other, 1.0, beta)
+        assert np.linalg.norm(a - b) <= min(s, t) * (1 + 1e-9)
+        assert abs(math.log(s / t)) <= beta * (1 + 1e-9)
+
+
+def test_identical_points_still_have_noise():
+    _, size = attention(np.zeros((31, 2)), 1.0, 0.5)
+    assert size > 0
+
+
+def test_multiplier_agrees_with_the_gaussian_and_with_the_tables():
+    # SPEC 4.3: epsilon 1, d = 10, delta 1e-5.
+    assert smooth_multiplier(1.0, 1e-5, 10, 0.0040) == pytest.approx(3.95, rel=0.02)
+    assert smooth_multiplier(1.0, 1e-5, 10, 0.0158) == pytest.approx(4.98, rel=0.02)
+    assert smooth_delta(1.0, 3, 1 / 3.730632, 0.0) == pytest.approx(1e-5, rel=1e-3)
+
+
+def test_divergence_against_sampling():
+    rng = np.random.default_rng(0)
+    epsilon, d, shift, log_scale = 0.5, 3, 0.6, 0.15
+    z = rng.normal(size=(400_000, d))
+    log_p = -0.5 * np.sum(z**2, axis=1)
+    moved = z - shift * np.eye(d)[0]
+    log_q = -0.5 * np.sum(moved**2, axis=1) * math.exp(-2 * log_scale) - d * log_scale
+    sampled = np.mean(np.maximum(0.0, 1 - np.exp(epsilon + log_q - log_p)))
+    assert smooth_delta(epsilon, d, shift, log_scale) == pytest.approx(sampled, rel=0.02)
