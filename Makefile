@@ -44,6 +44,7 @@ $(VENV)-docs/.installed: pyproject.toml
 	touch $@
 
 docs: $(VENV)-docs/.installed
+	rm -rf docs/generated
 	$(VENV)-docs/bin/sphinx-build -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 

@@ -44,12 +44,14 @@ class Paper(_Generated):
         if not found:
             return ["No method of this paper is in the registry of this version.", ""]
         lines: list[str] = []
+        described: set[str] = set()
         for m in found:
             users = ", ".join(f":class:`~fattail.{e}`" for e in m.estimators)
             lines += ["", f".. rubric:: {m.algorithm}: {m.name}", "", f'``method="{m.name}"`` of {users}.']
             lines += [f"In code :func:`~{m.function}`, {_lines(m.function)}.", "", f"*What differs from print.* {m.changed}", ""]
-            if m.function not in _documented(self.env):
-                _documented(self.env).add(m.function)
+            # A function that serves two papers is described on the page that comes first.
+            if _pages(self.env).setdefault(m.function, self.env.docname) == self.env.docname and m.function not in described:
+                described.add(m.function)
                 lines += ["", f".. autofunction:: {m.function}", ""]
         return _rst(lines)
 
@@ -97,14 +99,12 @@ class Results(_Generated):
         return self.parse(lines) if lines else [nodes.paragraph(text="No figures were measured yet.")]
 
 
-def _documented(env: Any) -> set[str]:
-    if not hasattr(env, "fattail_documented"):
-        env.fattail_documented = set()
-    return env.fattail_documented  # type: ignore[no-any-return]
-
-
-def _method(m: Any) -> list[str]:
-    return [f'| ``{e}(method="{m.name}")``' for e in m.estimators]
+def _pages(env: Any) -> dict[str, str]:
+    """Which page describes which function."""
+    if not hasattr(env, "fattail_pages"):
+        env.fattail_pages = {}
+    pages: dict[str, str] = env.fattail_pages
+    return pages
 
 
 def _lines(function: str) -> str:
