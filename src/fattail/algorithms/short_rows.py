@@ -67,7 +67,7 @@ def short_rows_fit(
     chosen, gradient, noise = _standing_out(curator, scores, data, fit, psi, radius, min(k, data.d))
     fit.add(chosen)
 
-    radius = typical(curator, norm, data, lambda b: fit.norms(fit.columns(b)), 0.75)
+    radius = typical(curator, norm, data, fit.row_norms, 0.75)
     moments, uncertain = squares(curator, second, data, fit, radius)
     weights = 1 / (np.maximum(moments, 0.0) + 10 * uncertain)
     seen, clip = 1, math.inf
@@ -114,7 +114,7 @@ def _descend(
     descent = max(float(gradient @ direction) - explained, 0.0)
 
     def change(block: Block) -> Floats:
-        return np.asarray(fit.columns(block) @ direction)
+        return fit.along(block, direction)
 
     size = typical(curator, along, data, change, 0.75) / HALF_OCTAVE
 

@@ -70,13 +70,32 @@ class Fit:
     def columns(self, block: Block) -> Any:
         Z = block.X[:, self.support]
         if sparse.issparse(Z):
-            return Z @ sparse.diags(1 / self.scale[self.support])
+            Z.data = Z.data / self.scale[self.support][Z.indices]
+            return Z
         return Z / self.scale[self.support]
 
+    def along(self, block: Block, theta: Floats) -> Floats:
+        """Rows times coefficients of the support. Sparse rows are not cut, which would cost more than the product."""
+        if sparse.issparse(block.X):
+            return np.asarray(block.X @ self._spread(theta / self.scale[self.support]))
+        return np.asarray(block.X[:, self.support] @ (theta / self.scale[self.support]))
+
     def predictor(self, block: Block) -> Floats:
-        if not self.support.size:
-            return np.full(len(block), self.intercept)
-        return np.asarray(self.columns(block) @ self.theta + self.intercept)
+        return self.along(block, self.theta) + self.intercept
+
+    def row_norms(self, block: Block) -> Floats:
+        """Lengths of rows on the support, intercept included."""
+        if not sparse.issparse(block.X):
+            return self.norms(self.columns(block))
+        X = block.X
+        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
+        total = np.asarray(squares @ self._spread(self.scale[self.support] ** -2.0))
+        return np.sqrt(total + (self.unit**2 if self.fit_intercept else 0.0))
+
+    def _spread(self, values: Floats) -> Floats:
+        out = np.zeros(self.scale.size)
+        out[self.support] = values
+        return out
 
     def residual(self, block: Block) -> Floats:
         return -self.loss.derivative(self.predictor(block), block.y)
@@ -95,7 +114,7 @@ class Fit:
         return np.abs(r) * norms if self.has_tails else norms
 
     def block_sizes(self, block: Block) -> Floats:
-        return self.sizes(self.residual(block), self.norms(self.columns(block)))
+        return self.sizes(self.residual(block), self.row_norms(block))
 
     def curvature(self, z: Floats, y: Any, r: Floats, norms: Floats, clip: float) -> Floats:
         """Second derivative of the clipped loss, as a share of the largest unclipped one."""
@@ -142,16 +161,18 @@ def centre_plan(loss: Loss) -> tuple[Mechanism, ...]:
 
 def row_norm(block: Block, scale: Floats) -> Floats:
     """Length of each row in units of the columns' scale."""
-    X = block.X @ sparse.diags(1 / scale) if sparse.issparse(block.X) else block.X / scale
-    squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-    return np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
+    if sparse.issparse(block.X):
+        X = block.X
+        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
+        return np.asarray(np.sqrt(squares @ scale**-2.0))
+    X = block.X / scale
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
 
 
 def typical_entry(block: Block, scale: Floats) -> Floats:
     """Mean magnitude of each row's non-zero entries, in units of the columns' scale."""
     if sparse.issparse(block.X):
-        X = abs(block.X) @ sparse.diags(1 / scale)
-        return np.asarray(X.sum(axis=1).ravel() / np.maximum(np.diff(X.indptr), 1)).ravel()
+        return np.asarray((abs(block.X) @ (1 / scale)) / np.maximum(np.diff(block.X.indptr), 1))
     X = np.abs(block.X)
     return np.asarray((X @ (1 / scale)) / np.maximum(np.count_nonzero(X, axis=1), 1))
 
@@ -230,13 +251,14 @@ def clipped_gradient(
 
     def rows(block: Block) -> tuple[Any, None]:
         Z = fit.columns(block)
-        z = np.asarray(Z @ fit.theta + fit.intercept)
+        z = fit.predictor(block)
         r, norms = -fit.loss.derivative(z, block.y), fit.norms(Z)
         factor = r * np.minimum(1.0, clip / np.maximum(fit.sizes(r, norms), 1e-300))
         curvature = fit.curvature(z, block.y, r, norms, clip) - 0.5
         extra = [factor * fit.unit] * fit.fit_intercept + [weight * clip * curvature]
         if sparse.issparse(Z):
-            return sparse.hstack([sparse.diags(factor) @ Z, sparse.csr_matrix(np.stack(extra, axis=1))], format="csr"), None
+            Z.data = np.repeat(factor, np.diff(Z.indptr)) * Z.data
+            return sparse.hstack([Z, sparse.csr_matrix(np.stack(extra, axis=1))], format="csr"), None
         return np.column_stack([factor[:, None] * Z, *extra]), None
 
     width = fit.support.size + int(fit.fit_intercept) + 1
@@ -254,7 +276,7 @@ def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, plan: FitPla
     of them that noise explains (James and Stein 1961).
     """
     k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
-    radius = typical(curator, plan.radius, data, lambda b: fit.norms(fit.columns(b)), 0.75) / HALF_OCTAVE
+    radius = typical(curator, plan.radius, data, fit.row_norms, 0.75) / HALF_OCTAVE
     off, kept = np.zeros((width, width)), 0.0
     if width <= 64 and 2 * math.sqrt(2) * width**1.5 * curator.noise(plan.moments) < data.n:
 
@@ -286,8 +308,8 @@ def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, 
         Z = fit.columns(block)
         factor = np.minimum(1.0, radius / np.maximum(fit.norms(Z), 1e-300))
         if sparse.issparse(Z):
-            Z = sparse.diags(factor) @ Z
-            return Z.multiply(Z).tocsr(), None
+            Z.data = (np.repeat(factor, np.diff(Z.indptr)) * Z.data) ** 2
+            return Z, None
         return (factor[:, None] * Z) ** 2, None
 
     mean = Ball(radius=radius**2).mean(data, rows, width=fit.support.size)
