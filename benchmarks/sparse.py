@@ -300,7 +300,7 @@ def main() -> None:
         "text": lambda: classify(min(options.trials, 3)),
         "speed": race,
     }
-    for name in filter(None, options.only.split(",")):
+    for name in options.only.split(","):
         write(name, work[name]())
     report()
 
