@@ -8,9 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fattail import DPGaussianMixture, DPMissingCovariateRegression, DPMixtureOfRegressions, audit
+from fattail import DPGaussianMixture, DPMissingCovariateRegression, DPMixtureOfRegressions, UtilityWarning, audit
 from fattail.algorithms.em_clusters import Clusters
 from fattail.data import PrivateData
+
+# Most fits here are on too few rows to mean anything, which is not what they test.
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 
 METHODS = ("auto", "smoothed", "clipped", "local")
 ESTIMATORS = (DPGaussianMixture, DPMixtureOfRegressions, DPMissingCovariateRegression)
@@ -213,3 +216,17 @@ def test_two_clusters_are_ordered():
     clusters = Clusters(np.array([0.2, 0.8]), np.array([[-3.0, 1.0], [3.0, 0.0]]), np.ones((2, 2))).ordered()
     assert_array_equal(clusters.means[0], [3.0, 0.0])
     assert_array_equal(clusters.weights, [0.8, 0.2])
+
+
+@pytest.mark.parametrize("E", ESTIMATORS)
+def test_useless_answers_are_announced(E):
+    _, data = problem(E, n=60)
+    with pytest.warns(UtilityWarning):
+        E(epsilon=0.05, random_state=1).fit(*data)
+
+
+@pytest.mark.parametrize("E", ESTIMATORS)
+@pytest.mark.filterwarnings("error::fattail.UtilityWarning")
+def test_useful_answers_are_not(E):
+    _, data = problem(E, n=20_000)
+    E(epsilon=1.0, random_state=1).fit(*data)

@@ -26,6 +26,7 @@ from fattail._registry import registered
 from fattail.algorithms.em_units import Units, shrink
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian
+from fattail.privacy.curator import warn_utility
 from fattail.robust import Ball, Gram
 from fattail.robust.histogram import Histogram
 
@@ -52,11 +53,9 @@ class Clusters:
 
     def log_joint(self, X: Floats) -> Floats:
         """Log of weight times density, of shape (rows, K)."""
-        parts = [
-            -0.5 * np.sum((X - m) ** 2 / v + np.log(2.0 * math.pi * v), axis=1)
-            for m, v in zip(self.means, self.variances, strict=True)
-        ]
-        return np.stack(parts, axis=1) + np.log(self.weights)
+        with np.errstate(over="ignore"):  # a row too far for a float has density zero
+            squares = [(X - m) ** 2 / v + np.log(2.0 * math.pi * v) for m, v in zip(self.means, self.variances, strict=True)]
+            return np.stack([-0.5 * square.sum(axis=1) for square in squares], axis=1) + np.log(self.weights)
 
     def responsibilities(self, X: Floats) -> Floats:
         joint = self.log_joint(X)
@@ -260,7 +259,8 @@ def _map(
     counts = curator.release(release, bounded)[0]
     points = np.stack(np.meshgrid(*map(_middles, shape), indexing="ij"), axis=-1).reshape(-1, len(shape))
     keep = counts > 3.0 * noise
-    if keep.sum() < 2 * K:  # noise drowns the map: the fullest cells are the best guess
+    if keep.sum() < 2 * K:
+        warn_utility("the noise hides the clusters: more rows, a larger epsilon or fewer components are needed")
         keep = np.argsort(-counts)[: 2 * K]
     return weighted_em(points[keep], np.maximum(counts[keep], 1.0), K, restarts=20)[0]
 

@@ -14,6 +14,7 @@ from fattail.algorithms.dpem2020_em import Problem, clipped_em, local_em, smooth
 from fattail.base import PrivateEstimator, is_auto
 from fattail.data import PrivateData
 from fattail.privacy import Curator
+from fattail.privacy.curator import warn_utility
 from fattail.sources import is_stream
 
 Floats = NDArray[np.float64]
@@ -93,6 +94,9 @@ class LatentModel(PrivateEstimator):
         self.noise_scale_ = math.sqrt(fit.variance)
         self.path_ = sign * fit.path
         self.n_iter_ = len(fit.path)
+        moves = np.linalg.norm(np.diff(fit.path, axis=0), axis=1)
+        if len(moves) and np.median(moves) > 0.15 * np.linalg.norm(fit.coef):  # a random walk, or not there yet
+            warn_utility("released iterates still move by much of the size of coef_: more rows or a larger epsilon are needed")
         return sign
 
 
