@@ -27,12 +27,12 @@ print(f"private {release.value:.2f}, interval {np.round(release.interval, 2)}; n
 print(release.privacy)
 
 # %%
-# Clipping at a guessed bound works near the right guess only. The repetitions below use seeded noise, as an
+# Clipping to [0, a guessed bound] works near the right guess only. The repetitions below use seeded noise, as an
 # experiment may; they would spend the budget many times over if they were published.
 
 rng = np.random.default_rng(0)
 bounds = 10.0 ** np.linspace(0, 5, 21)
-noise = 2 * bounds / len(losses) * gaussian_multiplier(1.0, 1e-6)
+noise = bounds / len(losses) * gaussian_multiplier(1.0, 1e-6)
 clipped = np.array([np.minimum(losses, b).mean() for b in bounds])
 guessed = np.abs(clipped + noise * rng.standard_normal((50, len(bounds))) - losses.mean()) / losses.mean()
 ours = [abs(fattail.mean(losses, epsilon=1.0, delta=1e-6, random_state=seed).value / losses.mean() - 1) for seed in range(50)]
