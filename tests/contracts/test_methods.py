@@ -1,0 +1,185 @@
+"""What every method of the registry promises, through its public estimator."""
+
+import logging
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import fattail
+from fattail import audit
+from fattail.privacy import Budget, BudgetExceededError, epsilon_of
+
+N = 240
+METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
+OPTIONS = {"DPSparseRegressor": {"sparsity": 2}, "DPSparseClassifier": {"sparsity": 2}}
+UNSUPERVISED = ("DPMean", "DPGaussianMixture")
+CLASSIFIERS = ("DPLogisticRegression", "DPSparseClassifier")
+
+each_method = pytest.mark.parametrize(("name", "method"), METHODS, ids=[f"{e}-{m}" for e, m in METHODS])
+
+
+def make(name, method, **changes):
+    options = {"epsilon": 1.0, "delta": 1e-5, "random_state": 3, **OPTIONS.get(name, {}), **changes}
+    return getattr(fattail, name)(method=method, **options)
+
+
+def dataset(name, seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(3, (n, 3))
+    if name in UNSUPERVISED:
+        return (X,)
+    y = X @ [2.0, -1.0, 0.0] + rng.standard_t(2, n)
+    return X, (y > 0).astype(int) if name in CLASSIFIERS else y
+
+
+def fit(name, method, *data, **changes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fattail.UtilityWarning)
+        return make(name, method, **changes).fit(*data)
+
+
+def public_arrays(estimator):
+    """Fitted attributes that are numbers, as users see them."""
+    found = {k: np.asarray(v) for k, v in vars(estimator).items() if k.endswith("_") and not k.startswith("_")}
+    return {k: v for k, v in found.items() if v.dtype.kind in "fiub"}
+
+
+@each_method
+def test_hostile_rows_never_exceed_a_declared_sensitivity(name, method):
+    assert audit.fuzz(lambda *data: fit(name, method, *data), dataset(name), trials=8, seed=5) <= 1
+
+
+@pytest.mark.slow
+@each_method
+def test_many_hostile_rows_never_exceed_a_declared_sensitivity(name, method):
+    for seed in range(4):
+        data = dataset(name, seed, n=(97, N, 1003)[seed % 3])
+        assert audit.fuzz(lambda *data: fit(name, method, *data), data, trials=25, seed=seed) <= 1
+
+
+@each_method
+def test_the_ledger_is_charged_exactly_the_plan_and_refuses_a_second_fit(name, method):
+    budget = Budget(1.0, 1e-5)
+    estimator = fit(name, method, *dataset(name), ledger=budget)
+    report = estimator.privacy_
+    assert budget.history[0].events == report.events
+    assert epsilon_of(report.events, 1e-5) <= 1.0
+    assert report.epsilon_spent <= report.epsilon == 1.0 and report.delta == 1e-5
+    with pytest.raises(BudgetExceededError):
+        fit(name, method, *dataset(name), ledger=budget)
+    assert len(budget.history) == 1
+
+
+@each_method
+def test_reports_name_every_release(name, method):
+    report = fit(name, method, *dataset(name)).privacy_
+    assert report.releases and report.seeded and report.unit == "row" and report.relation == "replace-one"
+    assert sum(r.share for r in report.releases) == pytest.approx(1)
+    assert "not private" in str(report)
+    secure = fit(name, method, *dataset(name), random_state=None).privacy_
+    assert not secure.seeded
+    exact = all(r.mechanism != "SmoothNoise" for r in secure.releases)
+    assert secure.numerics == ("exact" if exact else "idealized")
+
+
+@each_method
+def test_seeds_repeat_and_secure_noise_does_not(name, method):
+    a, b = (public_arrays(fit(name, method, *dataset(name))) for _ in range(2))
+    assert a.keys() == b.keys() and all(np.array_equal(a[k], b[k], equal_nan=True) for k in a)
+    c, d = (public_arrays(fit(name, method, *dataset(name), random_state=None)) for _ in range(2))
+    assert any(not np.array_equal(c[k], d[k]) for k in c)
+
+
+@each_method
+def test_clone_and_pickle(name, method):
+    estimator = fit(name, method, *dataset(name))
+    assert clone(estimator).get_params() == estimator.get_params()
+    again = pickle.loads(pickle.dumps(estimator))
+    a, b = public_arrays(estimator), public_arrays(again)
+    assert all(np.array_equal(a[k], b[k], equal_nan=True) for k in a)
+    # No raw row hides in what is stored.
+    stored = pickle.dumps(estimator)
+    assert np.float64(dataset(name)[0][0, 0]).tobytes() not in stored
+
+
+@each_method
+def test_one_row_changes_no_warning_shape_or_text(name, method, caplog, capsys):
+    data = dataset(name)
+    changed = tuple(a.copy() for a in data)
+    changed[0][7] = [1e300, -1e300, 0.0]
+    if len(changed) > 1:
+        changed[1][7] = 1 - changed[1][7] if name in CLASSIFIERS else -1e300
+    seen = []
+    for arrays in (data, changed):
+        caplog.clear()
+        with warnings.catch_warnings(record=True) as caught, caplog.at_level(logging.DEBUG):
+            warnings.simplefilter("always")
+            estimator = make(name, method, random_state=11).fit(*arrays)
+        shapes = {k: (v.shape, v.dtype) for k, v in public_arrays(estimator).items() if k not in ("support_",)}
+        # A warning may depend on releases, so only its kind can be compared.
+        seen.append((shapes, {w.category for w in caught} - {fattail.UtilityWarning}, len(caplog.records), capsys.readouterr()))
+    assert seen[0] == seen[1]
+
+
+HOSTILE = {
+    "huge": lambda X: X * 1e300,
+    "tiny": lambda X: X * 1e-300,
+    "constant": lambda X: np.full_like(X, 7.0),
+    "zero": np.zeros_like,
+    "one leverage row": lambda X: np.vstack([[[1e308, -1e308, 1e308]], X[1:] * 1e-8]),
+    "mixed units": lambda X: X * [1e12, 1.0, 1e-9],
+    "duplicates": lambda X: np.repeat(X[: len(X) // 10], 10, axis=0)[: len(X)],
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@each_method
+def test_hostile_data_give_finite_answers(name, method, case):
+    X, *rest = dataset(name)
+    with np.errstate(all="ignore"):
+        X = np.nan_to_num(HOSTILE[case](X), posinf=1e308, neginf=-1e308)
+        if rest and name not in CLASSIFIERS and case in ("huge", "tiny"):
+            rest = [rest[0] * (1e300 if case == "huge" else 1e-300)]
+    estimator = fit(name, method, X, *rest)
+    for key, value in public_arrays(estimator).items():
+        assert np.all(np.isfinite(value)) or key == "interval_", key
+
+
+@pytest.mark.parametrize(
+    "bad", [{"epsilon": 0}, {"epsilon": np.nan}, {"delta": 1.0}, {"delta": -1e-9}, {"random_state": "x"}, {"ledger": "file.db"}]
+)
+@pytest.mark.parametrize("name", sorted({e for e, _ in METHODS}))
+def test_meaningless_parameters_are_refused_before_data_are_touched(name, bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        make(name, "auto", **bad).fit(*dataset(name))
+
+
+@pytest.mark.parametrize("name", sorted({e for e, _ in METHODS}))
+def test_an_unknown_method_names_the_known_ones(name):
+    with pytest.raises(ValueError, match="auto"):
+        make(name, "magic").fit(*dataset(name))
+
+
+def test_the_readme_table_is_current():
+    import importlib.util
+    from pathlib import Path
+
+    path = Path(__file__).parents[2] / "scripts" / "readme.py"
+    spec = importlib.util.spec_from_file_location("readme", path)
+    readme = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(readme)
+    assert readme.README.read_text() == readme.current(), "run scripts/readme.py --write"
+
+
+def test_every_registered_test_exists():
+    from pathlib import Path
+
+    root = Path(__file__).parents[2]
+    for m in fattail.registry():
+        file, _, rest = m.test.partition("::")
+        assert (root / file).is_file(), m
+        if rest:
+            assert f"def {rest.partition('[')[0]}" in (root / file).read_text(), m
