@@ -30,7 +30,9 @@ from fattail.data import PrivateData
 from fattail.robust import Clip, Smooth
 from fattail.sources import Chunks, Parquet
 
-RESULTS = Path(__file__).parent / "results" / "scale_out.csv"
+HERE = Path(__file__).resolve().parent
+sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != HERE]  # else Dask takes sparse.py for a package
+RESULTS = HERE / "results" / "scale_out.csv"
 FIELDS = ["part", "case", "n", "d", "seconds", "cpu_seconds", "compared_with", "ratio", "cpu_ratio", "peak_mb", "rounds", "load"]
 ROUNDS = 5
 RULES = {"clip": Clip(bound=3.0), "smooth": Smooth(scale=20.0, beta=2.0)}
@@ -69,13 +71,15 @@ def race(tasks: dict[str, Task], against: str, rounds: int = ROUNDS) -> dict[str
 
 
 def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Largest resident memory since this program started (getrusage would count its parent's)."""
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def in_new_process(function: str, *args: Any, **environment: str) -> Any:
     """Call a function of this file in a process of its own; it prints JSON."""
     code = f"import json, scale_out; print(json.dumps(scale_out.{function}(*{args!r})))"
-    env = os.environ | environment | {"PYTHONPATH": str(Path(__file__).parent)}
+    env = os.environ | environment | {"PYTHONPATH": str(HERE)}
     run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     return json.loads(run.stdout.splitlines()[-1])
 
@@ -136,7 +140,7 @@ def dask() -> list[dict[str, Any]]:
     import dask.array as da
     from distributed import Client, LocalCluster
 
-    n, d, parts = 4_000_000, 50, 16
+    n, d, parts = 2_000_000, 50, 8
     tasks: dict[str, Task] = {}
     clusters = {k: LocalCluster(k, threads_per_worker=1, dashboard_address=None, memory_limit=None) for k in (1, 2)}
     clients = {k: Client(cluster, set_as_default=False) for k, cluster in clusters.items()}
