@@ -4,7 +4,7 @@ Magnitudes are counted on a dyadic grid that covers every float that matters, fi
 any data are seen, and a bin is selected by one Gumbel draw. The grid costs nothing: a wider
 one only adds candidates, and the selection error grows with the logarithm of their number.
 Public weights on the candidates (magnitudes near one are likelier than 1e40) lower that
-cost; they shift scores by constants, which privacy does not see.
+cost; they shift scores by constants, which privacy does not see. Proofs: ``scale.proof.md``.
 """
 
 from __future__ import annotations
