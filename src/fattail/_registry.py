@@ -90,7 +90,7 @@ def registry() -> tuple[Method, ...]:
 
 def markdown_table() -> str:
     """The registry as the table of the README."""
-    rows = ["| estimator | `method=` | from | what SPEC changed |", "|---|---|---|---|"]
+    rows = ["| estimator | `method=` | from | what differs from print |", "|---|---|---|---|"]
     rows += [
         f"| {', '.join(f'`{e}`' for e in m.estimators)} | `{m.name}` | {m.paper}, {m.algorithm} | {m.changed} |"
         for m in registry()
