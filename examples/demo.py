@@ -55,8 +55,7 @@ class Section:
 
 def clipped_mean(x: Any, bound: float, rng: Any) -> float:
     """The textbook private mean of numbers known to be positive, given a guess of how large they get."""
-    noise = bound / len(x) * gaussian_multiplier(EPSILON, DELTA)
-    return float(np.clip(x, 0, bound).mean() + noise * rng.standard_normal())
+    return float(np.clip(x, 0, bound).mean() + rng.laplace(scale=bound / (len(x) * EPSILON)))
 
 
 def clipped_regression(X: Any, y: Any, bounds: Any, y_bound: float, rng: Any) -> Any:
