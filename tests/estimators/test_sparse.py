@@ -31,11 +31,18 @@ def as_csr(X):
 
 
 @each_case
-@pytest.mark.parametrize("options", [{}, {"sparsity": "auto", "fit_intercept": False}], ids=["given", "auto"])
-def test_fuzz(cls, method, options):
+def test_fuzz(cls, method):
     X, y, _ = problem(cls)
-    estimator = cls(**{"sparsity": 2, "method": method, "random_state": 1, **options})
-    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=6, seed=3) <= 1
+    estimator = cls(2, method=method, random_state=1)
+    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=5, seed=3) <= 1
+
+
+@pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
+@pytest.mark.parametrize("sparsity", ["auto", 12])
+def test_fuzz_auto(cls, sparsity):
+    X, y, _ = problem(cls)
+    estimator = cls(sparsity, fit_intercept=False, random_state=1)
+    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=5, seed=3) <= 1
 
 
 @pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
@@ -43,7 +50,7 @@ def test_fuzz(cls, method, options):
 def test_fuzz_csr(cls, method):
     X, y, _ = problem(cls)
     estimator = cls(2, method=method, random_state=1)
-    assert audit.fuzz(lambda X, y: estimator.fit(sparse.csr_matrix(X), y), (as_csr(X).toarray(), y), trials=6, seed=4) <= 1
+    assert audit.fuzz(lambda X, y: estimator.fit(sparse.csr_matrix(X), y), (as_csr(X).toarray(), y), trials=4, seed=4) <= 1
 
 
 @pytest.mark.parametrize("method", ["iht_huber", "iht_l1", "iht_truncated", "iht_squared"])
@@ -51,7 +58,7 @@ def test_fuzz_csr(cls, method):
 def test_fuzz_options(method, options):
     X, y, _ = problem(DPSparseRegressor)
     estimator = DPSparseRegressor(2, method=method, random_state=1, **options)
-    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=4, seed=5) <= 1
+    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=2, seed=5) <= 1
 
 
 @each_case
@@ -65,7 +72,7 @@ def test_finds_two_strong_columns_among_many(cls, method):
 
 
 @each_case
-@pytest.mark.parametrize("sparsity", [1, 5, 12])
+@pytest.mark.parametrize("sparsity", [1, 12])
 def test_never_more_columns_than_asked(cls, method, sparsity):
     X, y, _ = problem(cls)
     assert len(cls(sparsity, method=method, random_state=0).fit(X, y).support_) <= sparsity
