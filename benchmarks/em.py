@@ -4,7 +4,7 @@ Laws of dpem2020: beta of length one, signal to noise 3, delta = n^-1.1; a tenth
 `auto` is told nothing, `smoothed` and `clipped` the noise level; `clipped` starts at random as in the paper, with
 10 and with 20 steps, and also from the private start that `smoothed` uses. No seed or law here was used to tune.
 
-    python benchmarks/em.py [--quick]
+    python benchmarks/em.py [--quick] [--stage epsilon size large clusters adult]
 
 writes benchmarks/results/em_*.csv and em.md. Adult is read from the folder FATTAIL_DATA, if set.
 """
@@ -33,6 +33,8 @@ MODELS = {
 CLIPS = (0.1, 0.5, 1.0, 5.0, 10.0)
 NOISE = 1 / 3
 SEED = 20_000
+SHAPES = [(5_000, 10), (20_000, 10), (10_000, 5), (10_000, 20), (10_000, 40)]
+FEW = ("EM", "auto", "auto, general model", "smoothed")
 
 
 def draw(model: str, n: int, d: int, rng: np.random.Generator):
@@ -171,6 +173,17 @@ def write(name: str, rows: list[dict]) -> None:
             table.writerows(rows)
 
 
+def read(name: str) -> list[dict]:
+    """A stage's results as they were last measured."""
+    file = RESULTS / f"em_{name}.csv"
+    if not file.exists():
+        return []
+    with open(file, newline="") as stream:
+        return [
+            {**row, **{k: float(row[k]) for k in ("error", "worst_centre", "size") if k in row}} for row in csv.DictReader(stream)
+        ]
+
+
 def table(rows: list[dict], keys: tuple[str, ...]) -> list[str]:
     """Errors by method; each clipped curve at its best number of steps and start, chosen in hindsight."""
     names = ("EM", "auto", "smoothed", "smoothed, printed", *(f"clipped {c:g}" for c in CLIPS))
@@ -209,25 +222,28 @@ def summary(by_epsilon: list[dict], by_size: list[dict], large: list[dict], foun
     return "\n".join(lines) + "\n"
 
 
+STAGES = {
+    "epsilon": lambda trials: [row for m in MODELS for e in (0.2, 0.5, 1.0) for row in cell(m, 10_000, 10, e, trials)],
+    "size": lambda trials: [
+        row for m in MODELS for n, d in SHAPES for row in cell(m, n, d, 1.0, max(trials // 2, 2), offset=1000)
+    ],
+    "large": lambda trials: [
+        row for m in MODELS for row in cell(m, 100_000, 10, 1.0, max(trials // 2, 2), offset=2000, only=FEW)
+    ],
+    "clusters": lambda trials: clusters(2 * trials),
+    "adult": lambda trials: adult(max(trials // 2, 2)),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="two trials of everything")
-    quick = parser.parse_args().quick
-    trials = 2 if quick else 10
+    parser.add_argument("--stage", choices=STAGES, nargs="*", default=list(STAGES))
+    options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
-    by_epsilon = [row for m in MODELS for e in (0.2, 0.5, 1.0) for row in cell(m, 10_000, 10, e, trials)]
-    write("epsilon", by_epsilon)
-    shapes = [(5_000, 10), (20_000, 10), (10_000, 5), (10_000, 20), (10_000, 40)]
-    by_size = [row for m in MODELS for n, d in shapes for row in cell(m, n, d, 1.0, max(trials // 2, 2), offset=1000)]
-    write("size", by_size)
-    few = ("EM", "auto", "auto, general model", "smoothed")
-    large = [row for m in MODELS for row in cell(m, 100_000, 10, 1.0, max(trials // 2, 2), offset=2000, only=few)]
-    write("large", large)
-    found = clusters(2 if quick else 20)
-    write("clusters", found)
-    real = adult(max(trials // 2, 2))
-    write("adult", real)
-    text = summary(by_epsilon, by_size, large, found, real)
+    for stage in options.stage:
+        write(stage, STAGES[stage](2 if options.quick else 10))
+    text = summary(*(read(stage) for stage in STAGES))
     (RESULTS / "em.md").write_text(text)
     print(text)
 

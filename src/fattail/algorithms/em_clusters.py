@@ -32,7 +32,8 @@ from fattail.robust.histogram import Histogram
 
 Floats = NDArray[np.float64]
 
-_WEIGHTS = (0.1, 0.6, 0.3)  # of counts, means and variances in a row's squared length
+# Of counts, means and variances in a row's squared length; a spherical variance averages over columns.
+_SPHERICAL, _DIAGONAL = (0.1, 0.75, 0.15), (0.1, 0.65, 0.25)
 _EARLY, _LATE = 8, 4
 STEPS = _EARLY + _LATE
 _REACH = 3.0  # half-width of histograms in standard deviations
@@ -95,7 +96,7 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
     units = Units(d, 0.1, centred=True)
     gram, lines, cells = Gaussian("second moments", 0.08), Gaussian("line histograms", 0.1), Gaussian("map", 0.08)
     lift = Gaussian("means on the map", 0.06)
-    early, late = Gaussian("early EM steps", 0.22, count=_EARLY), Gaussian("late EM steps", 0.36, count=_LATE)
+    early, late = Gaussian("early EM steps", 0.2, count=_EARLY), Gaussian("late EM steps", 0.44, count=_LATE)
     curator.plan(*units.mechanisms, gram, *(() if spherical else (lines,)), cells, lift, early, late)
 
     center, scale = units.release(curator, data)
@@ -142,8 +143,8 @@ def _m_step(
     spherical: bool,
 ) -> Clusters:
     """New weights, means and variances from one release around the old ones."""
-    (K, d), (a0, a1, a2) = old.means.shape, (math.sqrt(a) for a in _WEIGHTS)
-    first, second = 1.3 * math.sqrt(d) + 0.5, 2.0 * math.sqrt(2.0 * d)
+    (K, d), (a0, a1, a2) = old.means.shape, (math.sqrt(a) for a in (_SPHERICAL if spherical else _DIAGONAL))
+    first, second = 1.1 * math.sqrt(d) + 0.3, 2.0 * math.sqrt(2.0 * d)
     spread = np.sqrt(old.variances)
 
     def rows(block: Block) -> tuple[Floats, None]:
