@@ -55,7 +55,7 @@ class Budget:
     moments: float
     radius: float
     blur: float
-    """Size of the noise in the moments, relative to what it blurs."""
+    """Size of the noise in the moments, relative to what it blurs; beyond two, only directions that stand out are kept."""
 
     @classmethod
     def of(cls, n: int, p: int, multiplier: float) -> Budget:
@@ -107,7 +107,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
     curator.plan(*fixed, *gradients)
 
-    model = Model(curator, data, prepare(curator, units, data, target, every), every)
+    model = Model(curator, data, prepare(curator, units, data, target, every, visible=budget.blur > 2), every)
     model.count_lengths(lengths)
     for t, gradient in enumerate(gradients):
         if logistic and t == steps // 2:
@@ -137,7 +137,7 @@ class Model:
     def __init__(self, curator: Curator, data: PrivateData, problem: Problem, every: int) -> None:
         self.curator, self.data, self.problem, self.every = curator, data, problem, every
         self.p, self.logistic = problem.p, problem.target.logistic
-        self.w = np.zeros(self.p)
+        self.w = problem.start
         self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
         self.lengths = self.residuals = (np.zeros(1), np.ones(1))
         self.noise = self.sampling = 0.0  # variances of w, per coordinate of u

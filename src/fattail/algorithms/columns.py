@@ -78,16 +78,18 @@ def center_and_scale(
     middle, edges = zoom(low, high)
     narrow = np.array([_span(e, c, 1.5 * noise) for e, c in zip(edges, middle, strict=True)])
     # Where few cells hold everything, look closer; elsewhere count again and average.
-    closer = narrow[:, 1] - narrow[:, 0] <= 4.5 * (edges[:, 1] - edges[:, 0])
+    rows = data.n // every
+    held = np.where(middle > 1.5 * noise, middle, 0.0).sum(axis=1) > rows / 2
+    closer = held & (narrow[:, 1] - narrow[:, 0] <= 4.5 * (edges[:, 1] - edges[:, 0]))
     fine, final = zoom(np.where(closer, narrow[:, 0], low), np.where(closer, narrow[:, 1], high))
     fine = np.where(closer[:, None], fine, (fine + middle) / 2)
 
     center, scale = np.zeros(width), np.empty(width)
     for j in range(width):
-        center[j], scale[j] = _center_and_spread(final[j], np.where(fine[j] < 1.5 * noise, 0.0, fine[j]))
-        scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n // every))
-        if scale[j] < 2.0 ** (LOW + 2):
-            scale[j] = math.inf
+        center[j], scale[j] = _center_and_spread(final[j], np.where(fine[j] < 1.5 * noise, 0.0, fine[j]), rows / 4)
+        scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, rows))
+        if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
+            scale[j] = math.inf  # constant, or lost in the noise
     return center, scale
 
 
@@ -109,8 +111,9 @@ def _span(edges: Floats, counts: Floats, threshold: float = 0.0) -> tuple[float,
     return float(edges[first]), float(edges[last + 1])
 
 
-def _center_and_spread(edges: Floats, counts: Floats) -> tuple[float, float]:
-    if not counts.sum() > 0:
+def _center_and_spread(edges: Floats, counts: Floats, least: float) -> tuple[float, float]:
+    """Median and spread; those of the whole grid if fewer than ``least`` rows are seen in it."""
+    if not counts.sum() > least:
         return float(edges[0] + edges[-1]) / 2, float(edges[-1] - edges[0]) / 4
     spread = (_quantile(edges, counts, 1 - TAIL) - _quantile(edges, counts, TAIL)) / 2
     return _quantile(edges, counts, 0.5), max(spread, float(edges[1] - edges[0]) / 2)

@@ -115,7 +115,12 @@ class Problem:
 
     @property
     def p(self) -> int:
+        """Directions of u."""
         return len(self.frame.shape)
+
+    @property
+    def start(self) -> Floats:
+        return np.zeros(self.frame.shape.shape[1])
 
     @property
     def loss(self) -> Loss:
@@ -151,15 +156,14 @@ class Problem:
         One ball is the user's; ``reach`` bounds the size of predictions, in private units.
         """
         shape = self.frame.shape
+        slope = gradient + shape @ (self.ridge * w)
         if np.any(self.ridge):
             # Implicit in the penalty, so that no penalty is too strong for the step.
-            inverse = np.linalg.inv(shape)
-            metric = inverse @ inverse.T
-            moved = np.linalg.solve(metric + np.diag(step * self.ridge), metric @ w - step * inverse @ gradient)
-        else:
-            moved = w - step * shape.T @ gradient
+            slope = np.asarray(np.linalg.solve(np.eye(self.p) + step * (shape * self.ridge) @ shape.T, slope), dtype=np.float64)
+        moved = w - step * shape.T @ slope
         if math.isfinite(reach):
-            moved = moved * min(1.0, reach / max(float(np.linalg.norm(np.linalg.solve(shape.T, moved))), 1e-300))
+            size = float(np.linalg.norm(np.linalg.lstsq(shape.T, moved, rcond=None)[0]))
+            moved = moved * min(1.0, reach / max(size, 1e-300))
         norm = float(np.linalg.norm(moved[:-1] / self.frame.scale)) * self.size
         if norm > self.target.radius:
             moved[:-1] *= self.target.radius / norm
@@ -198,8 +202,11 @@ class Units:
         return (self.columns, self.moments) if p <= WIDEST else (self.columns,)
 
 
-def prepare(curator: Curator, units: Units, data: PrivateData, target: Target, every: int = 1) -> Problem:
-    """Find units privately: after it, every direction of u has about unit variance, and so has the response."""
+def prepare(curator: Curator, units: Units, data: PrivateData, target: Target, every: int = 1, visible: bool = False) -> Problem:
+    """Find units privately: after it, every direction of u has about unit variance, and so has the response.
+
+    ``visible`` leaves out directions whose variance does not exceed the noise of its release.
+    """
     p = data.d + 1
     center, scale = center_and_scale(curator, units.columns, data, not target.logistic, every)
     level, size = (0.0, 1.0) if target.logistic else (float(center[-1]), float(scale[-1]))
@@ -210,11 +217,17 @@ def prepare(curator: Curator, units: Units, data: PrivateData, target: Target, e
         level, scale = 0.0, np.hypot(scale, center)
         center = np.zeros(p - 1)
     problem = Problem(target, Frame(center, scale, units.radius, np.eye(p), float(target.intercept)), level, size)
-    return problem if p > WIDEST else reshape(curator, units.moments, data, problem, every=every)
+    return problem if p > WIDEST else reshape(curator, units.moments, data, problem, None, every, visible)
 
 
 def reshape(
-    curator: Curator, release: Gaussian, data: PrivateData, problem: Problem, w: Floats | None = None, every: int = 1
+    curator: Curator,
+    release: Gaussian,
+    data: PrivateData,
+    problem: Problem,
+    w: Floats | None = None,
+    every: int = 1,
+    visible: bool = False,
 ) -> Problem:
     """Release second moments, weighted with the loss's curvature at ``w`` if given, and take their inverse root."""
     frame, loss = problem.frame, problem.loss
@@ -233,6 +246,8 @@ def reshape(
     noise = every * curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
     values, vectors = np.linalg.eigh((moments + moments.T) / 2)
     # Below the size of the noise an eigenvalue says nothing.
-    values = np.maximum(values, max(noise * math.sqrt(2 * problem.p), 1e-6))
-    root = (vectors / np.sqrt(values)).T
+    floor = max(noise * math.sqrt(2 * problem.p), 1e-6)
+    root = (vectors / np.sqrt(np.maximum(values, floor))).T
+    if visible:
+        root = root[(values > floor) | (values == values[-1])]
     return problem.with_shape(root if w is None else root @ frame.shape / math.sqrt(loss.curvature))
