@@ -48,25 +48,18 @@ def test_fuzz(method, bound):
 
 @pytest.mark.slow
 @each_method
-def test_attack_stays_below_the_claim_and_catches_half_the_noise(method):
-    X = np.zeros((60, 1))
-    Z = X.copy()
-    Z[0] = 1e300
+def test_attack_stays_below_the_claim_and_catches_thin_noise(method):
+    X, Z = np.zeros((120, 1)), np.zeros((120, 1))
+    X[0], Z[0] = -1e300, 1e300
+    bound = "auto" if method == "auto" else 1.0
 
     def run(data, seed):
-        return DPMean(1.0, 1e-5, method=method, moment_bound=1.0, random_state=seed).fit(data[0]).mean_
+        return DPMean(1.0, 1e-5, method=method, moment_bound=bound, random_state=seed).fit(data[0]).mean_
 
-    if method == "auto":  # every release counts, not only the last
-
-        def run(data, seed):
-            return DPMean(4.0, 1e-5, random_state=seed).fit(data[0]).mean_
-
-        assert audit.attack(run, (X,), (Z,), runs=1500).epsilon <= 4.0
-        return
-    assert audit.attack(run, (X,), (Z,), runs=1500).epsilon <= 1.0
-    if method not in ("trimmed", "local"):  # whose noise is far from tight here
+    assert audit.attack(run, (X,), (Z,), runs=600).epsilon <= 1.0
+    if method in ("truncated", "smoothed"):  # the only ones whose range these rows exhaust
         with audit.weakened(0.3):
-            assert audit.attack(run, (X,), (Z,), runs=1500).epsilon > 1.0
+            assert audit.attack(run, (X,), (Z,), runs=600).epsilon > 1.0
 
 
 @each_method
