@@ -142,7 +142,7 @@ def dask() -> list[dict[str, Any]]:
 
     n, d, parts = 2_000_000, 50, 8
     tasks: dict[str, Task] = {}
-    clusters = {k: LocalCluster(k, threads_per_worker=1, dashboard_address=None, memory_limit=None) for k in (1, 2)}
+    clusters = {k: LocalCluster(k, threads_per_worker=1, dashboard_address=":0", memory_limit=None) for k in (1, 2)}
     clients = {k: Client(cluster, set_as_default=False) for k, cluster in clusters.items()}
     for k, client in clients.items():
         with client.as_current():

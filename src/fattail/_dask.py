@@ -38,6 +38,7 @@ class Dask(Source):
             raise ValueError(f"rows must be a 2-dimensional array of numbers, got {X.ndim} dimensions and type {X.dtype}")
         else:
             X = X.rechunk({1: -1})
+        self._X = X  # persisted partitions live as long as someone holds the collection
         self._parts = np.ravel(X.to_delayed()).tolist()
         self._edges = np.concatenate(([0], np.cumsum(_lengths(X, self._parts))))
         self.n, self.d = int(self._edges[-1]), int(X.shape[1])

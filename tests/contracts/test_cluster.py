@@ -45,7 +45,7 @@ def fit(data, account):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as workers:
+    with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as workers:
         yield workers
 
 
@@ -91,3 +91,12 @@ def test_only_sums_reach_the_curator(cluster):
         Smooth(scale=1.0, beta=2.0).mean(PrivateData(rows))
         client.gather = gather
     assert [np.size(value) for value in gathered] == [4]
+
+
+@pytest.mark.slow
+def test_persisted_rows_stay_while_they_are_needed(cluster):
+    rows = dask_array.random.default_rng(0).normal(size=(2000, 4), chunks=(200, 4))
+    with distributed.Client(cluster):
+        data = PrivateData(rows.persist())  # nobody else holds the persisted array
+        first, second = (Smooth(scale=1.0, beta=2.0).mean(data)._value for _ in range(2))
+    np.testing.assert_array_equal(first, second)
