@@ -302,7 +302,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", UtilityWarning)
     records: list[dict[str, object]] = []
-    for k, (name, draw, truth, law) in enumerate(laws()):
+    for k, (name, draw, truth, law) in enumerate(laws() if options.sizes else ()):
         if options.laws and name not in options.laws:
             continue
         for n in options.sizes:
@@ -310,7 +310,8 @@ def main() -> None:
                 records.append({"law": name, **record})
                 if record["method"] == "auto":
                     print(name, n, record["epsilon"], f"auto {record['ratio']:.2f}", flush=True)
-        write(options.results / "means.csv", records)
+        if records:
+            write(options.results / "means.csv", records)
     if records:
         summarise(records, options.results / "means_summary.csv")
     if options.rate_trials:
