@@ -167,6 +167,11 @@ class Release:
     def __float__(self) -> float:
         return float(self.value)
 
+    def _repr_html_(self) -> str:
+        rows = zip(np.ravel(self.value), np.reshape(self.interval, (-1, 2)), strict=True)
+        lines = "".join(f"<p><b>{value:.6g}</b> &nbsp; {low:.6g} to {high:.6g}</p>" for value, (low, high) in rows)
+        return lines + self.privacy._repr_html_()
+
 
 def mean(x: ArrayLike, *, epsilon: float = 1.0, delta: float = 1e-6, **options: Any) -> Release:
     """Private mean of one array, with nothing to declare.

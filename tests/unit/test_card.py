@@ -112,6 +112,13 @@ def test_intervals_belong_to_their_numbers(card: Card) -> None:
         assert r.low < r.value < r.high and (r.low, r.high) == tuple(end)
 
 
+def test_release_in_a_notebook() -> None:
+    release = fattail.mean(np.column_stack([np.arange(2000.0), np.ones(2000)]), random_state=0)
+    checker = _Checker()
+    checker.feed(release._repr_html_())
+    assert not checker.open and f"{release.value[0]:.6g}" in checker.text and "not private" in checker.text
+
+
 def test_pictures_stay_inside_their_cell(card: Card) -> None:
     places = [float(v) for v in re.findall(r"(?:left|width):(-?[\d.]+)%", card.to_html())]
     assert places and all(0 <= p <= 100 for p in places)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fattail
+from fattail.cli.inspect import PROBLEMS
 from fattail.model_io import _decode, _encode, load_model, save_model
 
 
@@ -29,17 +30,16 @@ def test_round_trip(model: Any, tmp_path: Path) -> None:
     assert list(again.feature_names_in_) == ["a", "b"]
 
 
-def test_predictions_survive(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((400, 3))
-    for estimator, y in (
-        (fattail.DPLinearRegression(random_state=0), X @ [1.0, 2.0, 3.0]),
-        (fattail.DPLogisticRegression(random_state=0), (X[:, 0] > 0).astype(int)),
-        (fattail.DPSparseRegressor(random_state=0, sparsity=2), X @ [1.0, 2.0, 0.0]),
-    ):
-        estimator.fit(X, y)
-        again = load_model(save_model(estimator, tmp_path / "m.json"))
-        assert np.array_equal(again.predict(X), estimator.predict(X))
+@pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+@pytest.mark.parametrize("name", sorted(PROBLEMS))
+def test_every_estimator_survives(name: str, tmp_path: Path) -> None:
+    parameters, arrays = PROBLEMS[name](np.random.default_rng(0))
+    fitted = getattr(fattail, name)(random_state=0, **parameters).fit(*arrays)
+    again = load_model(save_model(fitted, tmp_path / "m.json"))
+    assert again.privacy_ == fitted.privacy_
+    for method in ("predict", "predict_proba", "decision_function"):
+        if hasattr(fitted, method):
+            assert np.array_equal(getattr(again, method)(arrays[0]), getattr(fitted, method)(arrays[0]))
 
 
 @pytest.mark.parametrize(
