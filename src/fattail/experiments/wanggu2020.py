@@ -37,7 +37,7 @@ def _figure(letter: str, task: str, size: tuple[int, int, int], epsilons: tuple[
     small = {} if n < 1000 else {"n": 1600, "d": 2000, "sparsity": 20}
     return Panel(
         key=f"wanggu2020-fig2{letter}",
-        title=f"sparse {task} regression, n = {n}, d = {d}, s = {s}",
+        title=f"sparse {task} regression, the {'small' if n < 1000 else 'large'} setting",
         problem=partial(problems.uniform_sparse, task=task),
         methods=EVERY if task == "linear" else FEW,
         base={"n": n, "d": d, "sparsity": s, "delta": 0.01},
