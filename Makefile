@@ -36,6 +36,7 @@ bench-means bench-regression bench-sparse bench-em: bench-%: $(BIN)/.installed
 
 bench-speed: $(BIN)/.installed
 	$(BIN)/python benchmarks/speed_kernels.py
+	$(BIN)/python benchmarks/scale_out.py
 
 $(VENV)-docs/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-docs
