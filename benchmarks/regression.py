@@ -1,6 +1,6 @@
 """Private regression and classification of heavy-tailed data.
 
-    python benchmarks/regression.py [--quick] [--only synthetic,real,rates,speed]
+    python benchmarks/regression.py [--quick] [--only synthetic,real,summary,rates,speed]
 
 Synthetic: d = 10, unit coefficients, intercept 1 (-0.3 for labels); log-normal(0, 1) or Student t(3) features;
 centred log-normal(1.2) noise, or logistic labels. *parameter* is the relative l2 error of the coefficients,
@@ -9,7 +9,8 @@ centred log-normal(1.2) noise, or logistic labels. *parameter* is the relative l
 
 ``auto`` is told nothing. Competitors are told what their files say, each at its best over its grid *on the error
 that is reported, on the same draws*, and on real data get columns and response standardised without privacy.
-Writes benchmarks/results/regression*.csv and regression_rates.png; real data are read from the folder that FATTAIL_DATA names.
+Writes benchmarks/results/regression*.csv, regression.md and regression_rates.png; real data are read from the
+folder that FATTAIL_DATA names.
 """
 
 from __future__ import annotations
@@ -293,23 +294,30 @@ def write(name, header, rows):
         writer.writerows([[f"{v:.5g}" if isinstance(v, float) else v for v in row] for row in rows])
 
 
-def summarise(rows):
-    """auto against the best competitor of each cell, by geometric mean."""
+def summary(quick=False):
+    """auto against the best competitor of each cell, from the files; written to regression.md."""
     cells = defaultdict(dict)
-    for task, data, n, epsilon, error, method, value, _ in rows:
-        cells[task, data, n, epsilon, error][method] = value
+    for name in ("regression.csv", "regression_real.csv"):
+        if (RESULTS / name).exists():
+            with (RESULTS / name).open() as file:
+                for task, data, n, epsilon, error, method, value, _ in list(csv.reader(file))[1:]:
+                    cells[task, data, int(n), float(epsilon), error][method] = float(value)
+    lines = ["| task | data | n | epsilon | error | auto | best competitor | ratio | auto / not private |", "|" + "---|" * 9]
     groups = defaultdict(list)
     for (task, data, n, epsilon, error), found in cells.items():
         if "auto" in found:
             rivals = {m: v for m, v in found.items() if not m.startswith(("auto", "not private"))}
             name = min(rivals, key=rivals.get)
-            groups[task, error].append(found["auto"] / rivals[name])
-            print(f"{task:9} {data:12} {n:7} {epsilon:3} {error:10} auto {found['auto']:.4g}  {name} {rivals[name]:.4g}")
-            plain = cells[task, data, n, 0, error].get("not private")
-            if plain and error == "parameter" and n == 100_000 and epsilon == 1.0:
-                print(f"          ratio to the fit without privacy: {found['auto'] / plain:.2f}")
-    for key, ratios in groups.items():
-        print(f"geometric mean of auto / best competitor, {key}: {geometric(ratios):.3f} over {len(ratios)} cells")
+            ratio = found["auto"] / rivals[name]
+            groups[task, error].append(ratio)
+            plain = found["auto"] / cells[task, data, n, 0.0, error]["not private"]
+            cell = f"| {task} | {data} | {n} | {epsilon:g} | {error} "
+            lines.append(cell + f"| {found['auto']:.4g} | {rivals[name]:.4g} ({name}) | {ratio:.2f} | {plain:.2f} |")
+    lines += ["", "Geometric means of the ratio to the best competitor, each competitor tuned on the very error of its cell:", ""]
+    lines += [f"- {task}, {error}: {geometric(ratios):.3f} over {len(ratios)} cells" for (task, error), ratios in groups.items()]
+    lines += [f"- all: {geometric([r for ratios in groups.values() for r in ratios]):.3f}"]
+    (RESULTS / "regression.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines[-len(groups) - 1 :]))
 
 
 def main():
@@ -318,12 +326,11 @@ def main():
     np.seterr(over="ignore", invalid="ignore")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="synthetic,real,rates,speed")
+    parser.add_argument("--only", default="synthetic,real,summary,rates,speed")
     options = parser.parse_args()
+    parts = {"synthetic": synthetic, "real": real, "summary": summary, "rates": rates, "speed": speed}
     for part in options.only.split(","):
-        rows = {"synthetic": synthetic, "real": real, "rates": rates, "speed": speed}[part](options.quick)
-        if part in ("synthetic", "real"):
-            summarise(rows)
+        parts[part](options.quick)
 
 
 if __name__ == "__main__":
