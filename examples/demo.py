@@ -202,7 +202,7 @@ def sparse(repetitions: int = 3) -> Section:
     names = list(rows)
     values = [np.median([e for e, _ in rows[k]]) for k in names]
     ax.barh(names[::-1], values[::-1], color=[NAIVE, PRIVATE, PLAIN], height=0.55)
-    ax.set(xlabel="median relative error of the coefficients (1 = no better than all zeros)")
+    ax.set(xlabel="median relative error (1: no better than zeros)")
     return Section(
         "Few columns out of many",
         "DPSparseRegressor(epsilon=1.0, delta=1e-6, sparsity=5).fit(X, y)    # 4,000 rows, 1,000 columns",
