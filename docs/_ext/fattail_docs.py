@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,8 @@ class Results(_Generated):
         results = ROOT / "benchmarks" / "results"
         lines: list[str] = []
         for path in sorted(results.rglob("*.md")):
-            lines += ["", f"```{{include}} {path.as_posix()}", ":heading-offset: 1", "```", ""]
+            self.env.note_dependency(str(path))
+            lines += ["", *_lowered(path), ""]
         for path in sorted(results.rglob("*.csv")):
             self.env.note_dependency(str(path))
             with path.open(newline="") as stream:
@@ -97,6 +99,12 @@ class Results(_Generated):
             table = [".. csv-table::", f"   :header: {_csv(head)}", "   :class: figures", ""]
             lines += _rst(table + [f"   {_csv(row + [''] * (len(head) - len(row)))}" for row in rows[:MOST_ROWS]])
         return self.parse(lines) if lines else [nodes.paragraph(text="No figures were measured yet.")]
+
+
+def _lowered(path: Path) -> list[str]:
+    """A summary with its headings one level down and its relative links as seen from this folder."""
+    text = re.sub(r"^#", "##", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return re.sub(r"\]\((?![a-z]+:|#)", "](../benchmarks/results/", text).splitlines()
 
 
 def _pages(env: Any) -> dict[str, str]:
