@@ -107,7 +107,7 @@ def screened_fit(
     screens = [TopK(f"columns, part {q + 1}", SCREENING * m / k, k=m) for q, m in enumerate(sizes)]
     screening = () if everything else (spread, *screens) if math.isinf(loss.slope) else tuple(screens)
     fits = [FitPlan.make(f"rough fit {q + 1}", ROUGH_SHARE / (parts - 1), ROUGH_STEPS, 1) for q in range(parts - 1)]
-    fits.append(FitPlan.make("fit", FINAL_SHARE, FINAL_STEPS, 2))
+    fits.append(FitPlan.make("fit", FINAL_SHARE, FINAL_STEPS, 2, saturates=math.isfinite(loss.slope)))
     curator.plan(entries, *response, *screening, *(release for fit in fits for release in fit))
 
     entry = typical(curator, entries, data, lambda b: typical_entry(b, feature_scale), 0.5)

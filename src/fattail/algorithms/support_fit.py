@@ -41,18 +41,26 @@ class FitPlan:
     clip: TopK
     radius: TopK
     moments: Gaussian
+    stretch: tuple[TopK, Gaussian] | tuple[()] = ()
 
     @classmethod
-    def make(cls, name: str, share: float, steps: tuple[float, ...], rescale: int) -> FitPlan:
+    def make(cls, name: str, share: float, steps: tuple[float, ...], rescale: int, saturates: bool = False) -> FitPlan:
+        count = len(steps)
         return cls(
             tuple(Gaussian(f"{name}: gradient {t + 1}", share * a) for t, a in enumerate(steps)),
             TopK(f"{name}: clipping scale", rescale * SCALE, count=rescale),
             TopK(f"{name}: row norm", SCALE),
             Gaussian(f"{name}: second moments", MOMENTS if rescale > 1 else MOMENTS / 2),
+            (
+                TopK(f"{name}: size of predictions", count * SCALE, count=count),
+                Gaussian(f"{name}: length", count * SCALE, count=count),
+            )
+            if saturates
+            else (),
         )
 
     def __iter__(self) -> Iterator[Mechanism]:
-        return iter((*self.gradients, self.clip, self.radius, self.moments))
+        return iter((*self.gradients, self.clip, self.radius, self.moments, *self.stretch))
 
 
 @dataclass
@@ -212,7 +220,9 @@ def refine(curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan) -> None
             clip = min(clip, HALF_OCTAVE * typical(curator, plan.clip, data, fit.block_sizes, 0.6))
         released, noise = clipped_gradient(curator, gradient, data, fit, clip)
         curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, 0.1, 1.0))
-        weight = gradient.share * (0.25 if t == 0 else 1.0)  # the first is farthest from the minimiser
+        # The first is farthest from the minimiser; a loss that saturates forgets more slowly.
+        early = (1 if fit.has_tails else len(plan.gradients) - 1) - t
+        weight = gradient.share * 0.25 ** max(0, early)
         points.append(Point(weight, theta, inverse @ released[:-1] / curvature, noise / curvature))
         if t:
             step = _secant(points[-2], points[-1], inverse, step)
@@ -226,6 +236,31 @@ def refine(curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan) -> None
         fit.theta = theta[:k]
         if fit.fit_intercept:
             fit.intercept = float(theta[k]) * fit.unit
+        if plan.stretch:
+            _stretch(curator, *plan.stretch, data, fit)
+            theta = np.append(fit.theta, theta[k:])
+
+
+def _stretch(curator: Curator, size: TopK, slope: Gaussian, data: PrivateData, fit: Fit) -> None:
+    """One Newton step for the length of the coefficients alone.
+
+    A loss that saturates bends least along the coefficients themselves, so that steps with a
+    mean curvature find their direction at once and their length slowly.
+    """
+    bound = 2 * typical(curator, size, data, lambda b: fit.along(b, fit.theta), 0.6)
+
+    def rows(block: Block) -> tuple[Any, None]:
+        along = np.clip(fit.along(block, fit.theta), -bound, bound) / bound
+        z = fit.predictor(block)
+        second = fit.loss.second(z, block.y) / fit.loss.curvature
+        return np.column_stack([-fit.loss.derivative(z, block.y) * along, second * along**2]), None
+
+    mean = Clip(center=np.array([0.0, 0.5]), bound=np.array([1.0, 0.5])).mean(data, rows, width=2)
+    pull, bend = curator.release(slope, mean.to("l2"))
+    noise = curator.noise(slope, mean.sensitivity)
+    clear = max(0.0, 1 - (2 * noise / float(pull)) ** 2) if pull else 0.0  # only what noise does not explain
+    change = clear * float(pull) / (bound * fit.loss.curvature * max(float(bend), 2 * noise, 1e-3))
+    fit.theta = fit.theta * float(np.clip(1 + change, 0.5, 2.0))
 
 
 def _secant(last: Point, now: Point, inverse: Floats, step: float) -> float:
