@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 COUNTS, WIDE = 0.006, 0.25  # shares: each set of counts, and all of movement 4
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 PER_OCTAVE = 2
-ENOUGH = 100_000  # rows for counts and moments; early steps, whose noise later ones undo, take four times as many
+ENOUGH = 100_000  # rows for counts and moments; all but the last three steps take twice as many
 LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
 
 
@@ -115,7 +115,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
             model.count_lengths(lengths)
         if not logistic:
             model.count_residuals(residuals)
-        model.step(gradient, gradients[-1], damping, max(1, every // 4) if t < steps // 2 else 1)
+        model.step(gradient, gradients[-1], damping, max(1, every // 2) if t < steps - 3 else 1)
     if wide:
         wide.apply(model)
     return model.fit(steps)
