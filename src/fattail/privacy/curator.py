@@ -149,7 +149,7 @@ class Curator:
         return PrivacyReport(
             self.epsilon,
             self.delta,
-            min(epsilon_of(self.events, self.delta), self.epsilon),
+            min(_spent(self.events, self.delta), self.epsilon),
             releases=records,
             numerics="exact" if exact else "idealized",
             seeded=self._source.seeded,
@@ -188,6 +188,11 @@ class Curator:
 @lru_cache(maxsize=256)
 def _calibrated(mechanisms: tuple[Mechanism, ...], epsilon: float, delta: float) -> float:
     return largest_rho(lambda unit: [m.event(unit) for m in mechanisms], epsilon, delta)
+
+
+@lru_cache(maxsize=256)
+def _spent(events: tuple[Event, ...], delta: float) -> float:
+    return epsilon_of(events, delta)
 
 
 class PrivacyLeakWarning(UserWarning):
