@@ -157,7 +157,13 @@ class IGHT(BaseEstimator):  # type: ignore[misc]
             along = np.asarray(X[:, on] @ gradient[on])
             curvature = bend * float(np.mean((along - along.mean()) ** 2))
             step = float(gradient[on] @ gradient[on]) / curvature if curvature > 0 else 0.0
-            w = hard_threshold(w - step * gradient, self.sparsity)
+            now = float(np.mean(loss.value(np.asarray(X @ w) + level, y)))
+            for _ in range(20):  # a new support may bend more than the old: shorten until the loss falls
+                new = hard_threshold(w - step * gradient, self.sparsity)
+                if float(np.mean(loss.value(np.asarray(X @ new) + level, y))) <= now:
+                    w = new
+                    break
+                step /= 2
         self.coef_, self.intercept_, self.privacy_ = w, level, "none"
         return self
 

@@ -100,9 +100,10 @@ def _standing_out(
     mean = Ball(radius=psi * radius, scale=fit.scale).mean(data, rows) / fit.scale
     noise = curator.noise(mechanism, mean.raw_sensitivity * float(np.max(np.abs(mean.unit))))
     released = curator.release(mechanism, mean)
-    clear = int(np.sum(np.abs(released) > noise * math.sqrt(2 * math.log(max(data.d / k, 2.0)))))
-    chosen = top_indices(released, max(1, min(k, clear)))
-    return chosen, released[chosen], noise
+    cut = noise * math.sqrt(2 * math.log(max(data.d / k, 2.0)))
+    chosen = top_indices(released, max(1, min(k, int(np.sum(np.abs(released) > cut)))))
+    # The largest of many are large by luck as well: what exceeds the cut is signal.
+    return chosen, np.sign(released[chosen]) * np.maximum(np.abs(released[chosen]) - cut, 0.0), 0.0
 
 
 def _descend(
