@@ -177,9 +177,9 @@ def sparse(
 def ight(problem: Problem, seed: int, sparsity: int) -> Floats:
     loss = "squared" if problem.known["task"] == "linear" else "logistic"
     model = fattail.baselines.IGHT(sparsity, loss=loss).fit(problem.X, problem.y)
-    return _coefficients(model, bool(problem.known.get("intercept")))
+    return _coefficients(model, bool(problem.known.get("free_intercept")))
 
 
 def ada_huber(problem: Problem, seed: int, sparsity: int) -> Floats:
     model = fattail.baselines.AdaHuber(sparsity).fit(problem.X, problem.y)
-    return _coefficients(model, bool(problem.known.get("intercept")))
+    return _coefficients(model, bool(problem.known.get("free_intercept")))

@@ -188,7 +188,7 @@ def reuters_stand_in(rng: Rng, task: str, columns: int) -> Problem:
     T, P = 10.0 * X[private][:, keep], 10.0 * X[public][:, keep]
     held = 10.0 * X[test][:, keep]
     judge: Any = partial(sparse_error_rate, held, y[test]) if task == "logistic" else partial(sparse_risk, held, y[test])
-    known = {"public": P, "task": task, "spread": 100.0 / columns, "bound": 10.0, "intercept": True}
+    known = {"public": P, "task": task, "spread": 100.0 / columns, "bound": 10.0, "intercept": True, "free_intercept": True}
     return Problem(T, y[private], judge, known)
 
 
@@ -211,7 +211,7 @@ def _text_split(rng: Rng, X: Any, y: Floats, columns: int, task: str) -> Problem
     test, private, public = order[:cut], order[cut : cut + (len(order) - cut) // 2], order[cut + (len(order) - cut) // 2 :]
     T, P, held = (10.0 * X[rows][:, keep] for rows in (private, public, test))
     judge: Any = partial(sparse_error_rate, held, y[test]) if task == "logistic" else partial(sparse_risk, held, y[test])
-    known = {"public": P, "task": task, "spread": 100.0 / columns, "bound": 10.0, "intercept": True}
+    known = {"public": P, "task": task, "spread": 100.0 / columns, "bound": 10.0, "intercept": True, "free_intercept": True}
     return Problem(T, y[private], judge, known)
 
 
@@ -253,7 +253,9 @@ def genes(rng: Rng, file: str) -> Problem:
     order = rng.permutation(len(X))
     cut = len(X) // 5
     judge = partial(absolute_error, X[order[:cut]], y[order[:cut]])
-    return Problem(X[order[cut:]], y[order[cut:]], judge, {"task": "linear", "intercept": True}, names)
+    return Problem(
+        X[order[cut:]], y[order[cut:]], judge, {"task": "linear", "intercept": file != "nci60", "free_intercept": True}, names
+    )
 
 
 def absolute_error(X: Floats, y: Floats, w: Floats) -> float:
