@@ -213,7 +213,7 @@ def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Re
     labels = names or [f"{'column ' if quantity == 'mean' else 'x'}{j}" for j in range(values.size)]
     found = tuple(
         Result(str(n), float(v), *(None if np.isnan(end) else float(end) for end in ends))
-        for n, v, *ends in zip(labels, values, *_ends(estimator, quantity, values.size), strict=True)
+        for n, v, *ends in zip(labels, values, *_ends(estimator, values.size), strict=True)
         if quantity == "mean" or v != 0
     )
     if hasattr(estimator, "intercept_"):
@@ -221,13 +221,11 @@ def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Re
     return quantity, found
 
 
-def _ends(estimator: Any, quantity: str, size: int) -> Any:
+def _ends(estimator: Any, size: int) -> Any:
     """Lower and upper ends of the intervals, NaN where there are none."""
     if not hasattr(estimator, "interval_"):
         return np.full((2, size), np.nan)
-    # A mean has one row of interval_ per column, a linear model one row per end.
-    ends = np.asarray(estimator.interval_, dtype=float)
-    return ends.reshape(size, 2).T if quantity == "mean" else ends.reshape(2, size)
+    return np.asarray(estimator.interval_, dtype=float).reshape(size, 2).T
 
 
 def _number(value: Any) -> str:

@@ -202,7 +202,7 @@ class LinearModel(PrivateEstimator):
             return
         self.standard_errors_: Floats = np.sqrt(np.diag(fit.covariance)[:-1])
         reach = stats.norm.ppf((1 + confidence) / 2) * self.standard_errors_
-        self.interval_: Floats = np.stack([fit.coef - reach, fit.coef + reach])
+        self.interval_: Floats = np.stack([fit.coef - reach, fit.coef + reach], axis=1)
 
     def _linear(self, X: Any) -> Floats:
         check_is_fitted(self)

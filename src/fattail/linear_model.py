@@ -64,7 +64,7 @@ class DPLinearRegression(_Regressor):
     intercept_ : float
     standard_errors_ : array of shape (d,)
         Sampling and privacy noise together (``method="auto"``).
-    interval_ : array of shape (2, d)
+    interval_ : array of shape (d, 2)
         Ends of approximate 95 % intervals of the coefficients (``method="auto"``).
     n_iter_ : int
     privacy_ : PrivacyReport

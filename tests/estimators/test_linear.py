@@ -138,7 +138,7 @@ def test_intervals_cover():
     hits = []
     for seed in range(12):
         X, y, slope = problem(DPLinearRegression, 4000, seed)
-        low, high = DPLinearRegression(random_state=seed).fit(X, y).interval_
+        low, high = DPLinearRegression(random_state=seed).fit(X, y).interval_.T
         hits.append((low <= slope) & (slope <= high))
     assert 0.8 <= np.mean(hits) <= 1.0
 
