@@ -99,6 +99,7 @@ def simulate(kind: str, trials: int) -> list[Row]:
                     options = {"method": method if known else "auto", "sparsity": s if known else "auto"}
                     model = cls(epsilon=epsilon, delta=DELTA, random_state=trial, **options).fit(X, y)
                     rows.append(score(method, epsilon, np.ravel(model.coef_)))
+        write(kind, rows)  # so that an interrupted run leaves what it has measured
         print(f"{kind} d={d} s={s}: {time.time() - start:.0f} s", flush=True)
     return rows
 
@@ -223,7 +224,7 @@ def table(rows: list[Row], keys: tuple[str, ...]) -> list[str]:
     return lines
 
 
-def verdict(rows: list[Row], log: bool = True) -> list[str]:
+def verdict(rows: list[Row]) -> list[str]:
     """The two goals: best private method, and near the oracle where there is room."""
     counted = met = near = wanted = 0
     misses = []
@@ -267,7 +268,7 @@ def report() -> None:
             f1 = cells(rows, ("d", "s"), "f1")
             lines += ["", "F1 of the support, `auto` / best other private method:", ""]
             lines += ["| d | s | " + " | ".join(f"epsilon {e:g}" for e in EPSILONS) + " |", "|---|---|" + "---|" * len(EPSILONS)]
-            for d, s in SHAPES:
+            for d, s in sorted({(int(d), int(s)) for d, s, _ in f1}):
                 row = [f1[d, s, e] for e in EPSILONS]
                 other = [max(v for m, v in by.items() if m not in NOT_PRIVATE and not m.startswith("auto")) for by in row]
                 lines.append(
