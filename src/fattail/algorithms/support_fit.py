@@ -220,9 +220,7 @@ def refine(curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan) -> None
             clip = min(clip, HALF_OCTAVE * typical(curator, plan.clip, data, fit.block_sizes, 0.6))
         released, noise = clipped_gradient(curator, gradient, data, fit, clip)
         curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, 0.1, 1.0))
-        # The first is farthest from the minimiser; a loss that saturates forgets more slowly.
-        early = (1 if fit.has_tails else len(plan.gradients) - 1) - t
-        weight = gradient.share * 0.25 ** max(0, early)
+        weight = gradient.share * (1.0 if t else 0.25)  # the first is farthest from the minimiser
         points.append(Point(weight, theta, inverse @ released[:-1] / curvature, noise / curvature))
         if t:
             step = _secant(points[-2], points[-1], inverse, step)
