@@ -19,7 +19,7 @@ Competitors told the truth, each at its best:
 Competitors told as little as we are:
   diffprivlib loose  bounds +-1e6 (1 for returns would be luck);
   coinpress loose    prior interval +-1e6, standard deviation 1e3;
-  tail counts        SPEC's first design: one-sided selection of a bound on |x|, then a clipped mean.
+  tail counts        a simpler design: one-sided selection of a bound on |x|, then a clipped mean.
 Noise is seeded numpy noise of the same law, for speed; opendp samples its own.
 """
 

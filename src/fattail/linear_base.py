@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.algorithms.abadi2016 import clipped_descent
 from fattail.algorithms.auto_linear import auto_linear
-from fattail.algorithms.linear_rows import LinearFit, Target
-from fattail.algorithms.tao2022_sco import median_of_means_descent
-from fattail.algorithms.wang2020_sco import Descent, sample_aggregate, smoothed_descent, trimmed_descent
+from fattail.algorithms.linear_rows import Descent, LinearFit, Target
+from fattail.algorithms.tao2022 import median_of_means_descent
+from fattail.algorithms.wang2020 import sample_aggregate, smoothed_descent, trimmed_descent
 from fattail.base import PrivateEstimator, is_auto
 from fattail.data import PrivateData
 from fattail.losses import Loss

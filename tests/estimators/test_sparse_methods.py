@@ -67,7 +67,7 @@ def test_laplace_peeling_is_calibrated_for_every_round():
     assert sorted(chosen) == [15, 16, 17, 18, 19]
     curator.release(values, Bounded(np.zeros(5), 1.0, "linf"))
     assert curator.report().epsilon_spent <= 1.0
-    assert b < 2 * math.sqrt(3 * 5 * math.log(1e5))  # tian2025's constant at this budget has slack (SPEC 3)
+    assert b < 2 * math.sqrt(3 * 5 * math.log(1e5))  # tian2025's constant at this budget has slack
 
 
 @pytest.mark.slow

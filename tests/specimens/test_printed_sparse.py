@@ -13,7 +13,7 @@ GAUSSIAN = Gaussian("released")
 
 
 def counterexample(n=801):
-    """Half of the rows vote for the first column, half for the second, and one decides (SPEC 7)."""
+    """Half of the rows vote for the first column, half for the second, and one decides."""
     X = np.zeros((n, 2))
     X[: n // 2, 0] = 1.0
     X[n // 2 :, 1] = 1.0

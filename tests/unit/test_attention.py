@@ -36,7 +36,7 @@ def test_identical_points_still_have_noise():
 
 
 def test_multiplier_agrees_with_the_gaussian_and_with_the_tables():
-    # SPEC 4.3: epsilon 1, d = 10, delta 1e-5.
+    # Roots found independently: epsilon 1, d = 10, delta 1e-5.
     assert smooth_multiplier(1.0, 1e-5, 10, 0.0040) == pytest.approx(3.95, rel=0.02)
     assert smooth_multiplier(1.0, 1e-5, 10, 0.0158) == pytest.approx(4.98, rel=0.02)
     assert smooth_delta(1.0, 3, 1 / 3.730632, 0.0) == pytest.approx(1e-5, rel=1e-3)

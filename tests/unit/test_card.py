@@ -108,7 +108,7 @@ def test_intervals_belong_to_their_numbers(card: Card) -> None:
     assert all(r.low < r.value < r.high and r.high - r.low < 2 for r in Card.of(mean).results)
     linear = fattail.DPLinearRegression(random_state=0).fit(X - [5, 500], X @ [5.0, 500.0])
     assert len(linear.coef_) == 2
-    for r, end in zip(Card.of(linear).results, linear.interval_.T, strict=False):
+    for r, end in zip(Card.of(linear).results, linear.interval_, strict=False):
         assert r.low < r.value < r.high and (r.low, r.high) == tuple(end)
 
 

@@ -1,4 +1,4 @@
-"""Smooth sensitivity of the trimmed mean in linear time (SPEC 4.1)."""
+"""Smooth sensitivity of the trimmed mean in linear time."""
 
 import math
 

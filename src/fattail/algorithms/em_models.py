@@ -3,7 +3,7 @@
 Each ``*_terms`` function gives, for a block of rows and parameters that are already public,
 
 * the gradient of the expected complete log-likelihood in ``beta`` times the noise variance,
-  at ``beta`` itself: eqs. (5), (7) and (9) of dpem2020 as corrected by SPEC 6.1, so that it
+  at ``beta`` itself: eqs. (5), (7) and (9) of dpem2020 corrected (docs/errata.md), so that it
   equals the noise variance times the gradient of the observed log-likelihood;
 * the excess ``E[squared residual | row] / variance - 1``, which is zero on average when the
   noise variance is right.

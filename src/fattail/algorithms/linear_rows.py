@@ -22,6 +22,9 @@ from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram
 
 Floats = NDArray[np.float64]
+LINEAR = ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression")
+TEST = "tests/contracts/test_methods.py"
+REACH = 4.0  # predictions of this size, in private units, are the largest that are considered
 
 WIDEST = 500  # columns beyond which a matrix of moments is all noise
 
@@ -251,3 +254,37 @@ def reshape(
     if visible:
         root = root[(values > floor) | (values == values[-1])]
     return problem.with_shape(root if w is None else root @ frame.shape / math.sqrt(loss.curvature))
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Public numbers of a gradient method; rows and responses are in units of about 1.
+
+    Attributes
+    ----------
+    n_iter : int
+    step : float
+        In units of one over the curvature of the loss.
+    moment_bound : float, optional
+        Bound on the second (or ``moment``-th) moment of a coordinate of a gradient.
+    splitting : bool
+        Each step on its own rows.
+    """
+
+    n_iter: int = 12
+    step: float = 0.5
+    moment_bound: float | None = None
+    splitting: bool = False
+
+    def move(self, problem: Problem, w: Floats, gradient: Floats) -> Floats:
+        """A gradient step, projected on the ball of parameters whose predictions have size ``REACH``."""
+        return problem.move(w, gradient, self.step / problem.loss.curvature, REACH)
+
+    def bound(self, problem: Problem) -> float:
+        """By default what responses of unit size suggest; labels vary by a quarter at most."""
+        if self.moment_bound is not None:
+            return self.moment_bound
+        return 0.25 if problem.target.logistic else 2.0
+
+    def folds(self, data: PrivateData) -> tuple[Any, ...]:
+        return data.folds(self.n_iter) if self.splitting else (None,) * self.n_iter

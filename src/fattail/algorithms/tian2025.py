@@ -31,7 +31,7 @@ def iht_huber(curator: Curator, data: PrivateData, options: Options) -> tuple[Fl
     """Hard thresholding on the Huber loss (Algorithm 1).
 
     Deviations: line 6 adds the gradient of the residual's loss instead of subtracting it; line 7
-    passes half the sensitivity of a replaced row (SPEC 9.1). The product of residual and feature
+    passes half the sensitivity of a replaced row. The product of residual and feature
     is clipped to ``tau K`` rather than both factors, which bounds a row the same.
     """
     n_iter = options.n_iter or 6

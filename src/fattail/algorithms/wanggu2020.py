@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 def knowledge_transfer(
     curator: Curator, data: PrivateData, loss: Loss, options: Options, public_features: Any = None
 ) -> tuple[Floats, float]:
-    """Teacher on private rows, noisy labels for public rows, student on those (Algorithm 1, repaired as SPEC 7).
+    """Teacher on private rows, noisy labels for public rows, student on those (Algorithm 1, repaired).
 
     Parameters
     ----------

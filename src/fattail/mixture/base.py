@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from fattail.algorithms import em_auto
-from fattail.algorithms.dpem2020_em import Problem, clipped_em, local_em, smoothed_em
+from fattail.algorithms.dpem2020 import Problem, clipped_em, local_em, smoothed_em
 from fattail.base import PrivateEstimator, is_auto
 from fattail.data import PrivateData
 from fattail.privacy import Curator

@@ -126,7 +126,7 @@ class Gaussian(Event):
 
 @dataclass(frozen=True)
 class BoundedRange(Event):
-    """A selection whose log-likelihood ratio lies in an interval of length ``eta`` (SPEC 1.4)."""
+    """A selection whose log-likelihood ratio lies in an interval of length ``eta``."""
 
     kind: ClassVar[str] = "bounded_range"
     eta: float

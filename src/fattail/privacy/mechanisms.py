@@ -138,7 +138,7 @@ class Laplace(Mechanism):
 class TopK(Mechanism):
     """Indices of the ``k`` largest scores, largest first, by one-shot Gumbel noise.
 
-    Equals ``k`` rounds of the exponential mechanism without replacement (SPEC 1.4). Scores
+    Equals ``k`` rounds of the exponential mechanism without replacement. Scores
     that all move in one direction (``monotone``) need half the noise.
     """
 
@@ -163,7 +163,7 @@ class TopK(Mechanism):
 
 @dataclass(frozen=True)
 class SmoothNoise(Mechanism):
-    """Noise scaled to a smooth sensitivity (SPEC 4.2): ``value + (S / s) sinh(width Z) / width``.
+    """Noise scaled to a smooth sensitivity: ``value + (S / s) sinh(width Z) / width``.
 
     ``S`` belongs to the data and is never reported. With ``one_shot`` the constants are those
     of a single release calibrated by its hockey-stick integral, otherwise preset B of the
@@ -188,7 +188,7 @@ class SmoothNoise(Mechanism):
 
     def _event(self, rho: float, count: int) -> events.Event:
         if self.one_shot:
-            # Exact delta is below 2e-45 on the grid of SPEC 4.2; booked with a margin.
+            # Exact delta is below 2e-45 on the grid of its test; booked with a margin.
             return events.Approximate(math.sqrt(2 * rho / self.coordinates), 1e-40, count * self.coordinates)
         return events.ZeroConcentrated(rho, count)
 

@@ -64,8 +64,8 @@ def smooth_multiplier(epsilon: float, delta: float, d: int, smoothness: float) -
 class SmoothGaussian(SmoothNoise):
     """One release of a vector with Gaussian noise proportional to its smooth sensitivity in l2.
 
-    ``delta`` is what the release spends of the plan's delta; its epsilon is ``sqrt(2 rho)``. As checked
-    in SPEC 4.3, the constants of the paper are valid and five times too large; the exact ones are used.
+    ``delta`` is what the release spends of the plan's delta; its epsilon is ``sqrt(2 rho)``. The
+    constants of the paper are valid and five times too large; the exact ones are used.
     """
 
     delta: float = 1e-7

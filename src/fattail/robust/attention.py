@@ -1,4 +1,4 @@
-"""The centre of attention of a cloud of points (wang2020 Algorithm 1, as SPEC 8.1 corrects it)."""
+"""The centre of attention of a cloud of points (wang2020 Algorithm 1, corrected)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Attention:
     *Privacy.* With ``r_i(t)`` the distance of point i to its t-th neighbour and ``rho(t)`` the mean of the
     ``q = ceil(2 / smoothness)`` smallest, ``S = 2 max_k rho(t0 + k + 1) exp(-smoothness k / 2)`` bounds the
     local sensitivity and is smooth; beyond the last point rho is the diameter, and so is S throughout where
-    q exceeds half of the points. The paper's mean of the *largest* radii is not smooth. Proof: SPEC 8.1.
+    q exceeds half of the points. The paper's mean of the *largest* radii is not smooth. Proof: ``attention.proof.md``.
     """
 
     radius: float

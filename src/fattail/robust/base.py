@@ -22,7 +22,7 @@ from fattail.privacy.bounded import Bounded, Fold, Norm, PrivacyError, Sample
 
 Rows = Callable[[Block], tuple[Any, NDArray[np.float64] | None]]
 
-# A row's bounded contribution is an integer of at most this size (SPEC Rule 2).
+# A row's bounded contribution is an integer of at most this size.
 ONE = 1 << 30
 
 

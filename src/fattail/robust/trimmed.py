@@ -1,4 +1,4 @@
-"""Trimmed mean with its exact smooth sensitivity (wang2020 Algorithm 2, SPEC 4.1)."""
+"""Trimmed mean with its exact smooth sensitivity (wang2020 Algorithm 2)."""
 
 from __future__ import annotations
 
