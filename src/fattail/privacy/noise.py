@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numbers
 import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -21,6 +22,9 @@ Integers = NDArray[np.int64]
 
 # Beyond this many standard deviations a Gaussian has mass below exp(-1250).
 _REACH = 50
+
+# Coordinates beyond which sampling is worth a second thread.
+_LONG = 4096
 
 
 class NoiseSource(Protocol):
@@ -125,7 +129,13 @@ def _saturating_add(value: Integers, noise: NDArray[np.float64]) -> Integers:
 
 
 def _apply(measurement: Any, value: Integers) -> Integers:
-    return np.asarray(measurement(value.ravel().tolist()), dtype=np.int64).reshape(value.shape)
+    """Noise is independent between coordinates, so a long vector may be cut and its parts sampled at once."""
+    parts = np.array_split(value.ravel(), min(os.cpu_count() or 1, value.size // _LONG + 1))
+    if len(parts) == 1:
+        return np.asarray(measurement(value.ravel().tolist()), dtype=np.int64).reshape(value.shape)
+    with ThreadPoolExecutor(len(parts)) as pool:
+        noisy = list(pool.map(lambda part: measurement(part.tolist()), parts))
+    return np.concatenate([np.asarray(part, dtype=np.int64) for part in noisy]).reshape(value.shape)
 
 
 @lru_cache(maxsize=1)
