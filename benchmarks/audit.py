@@ -1,6 +1,6 @@
 """Attack every method of the registry through its public estimator.
 
-    python benchmarks/audit.py [--quick]
+    python benchmarks/audit.py [--quick] [--runs N]
 
 For each method and each nominal epsilon: a dataset and a neighbour that differ in one
 canary row built to move that method most, many fits on each, and a lower bound on epsilon
@@ -152,8 +152,10 @@ def plot(rows: list[dict]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="epsilon = 1 only, few runs")
-    quick = parser.parse_args().quick
-    runs = 200 if quick else 1000
+    parser.add_argument("--runs", type=int, help="fits per dataset; 1000 by default, 200 with --quick")
+    options = parser.parse_args()
+    quick = options.quick
+    runs = options.runs or (200 if quick else 1000)
     methods = sorted({(e, m.name) for m in fattail.registry() for e in m.estimators if e in CASES})
     jobs = [(e, m, eps, runs, 1.0) for e, m in methods for eps in ((1.0,) if quick else EPSILONS)]
     jobs += [] if quick else [(e, m, 4.0, runs, 0.5) for e, m in methods]
