@@ -199,8 +199,11 @@ def lower_bound(ours: NDArray[Any], theirs: NDArray[Any], *, delta: float, confi
     ours, theirs = (np.asarray(a, dtype=np.float64).reshape(len(a), -1) for a in (ours, theirs))
     ours, theirs = (np.nan_to_num(a, posinf=1e300, neginf=-1e300) for a in (ours, theirs))
     half = min(len(ours), len(theirs)) // 2
-    spread = np.median(np.abs(ours[:half] - np.median(ours[:half], axis=0)), axis=0) + 1e-300
-    direction = (np.median(theirs[:half], axis=0) - np.median(ours[:half], axis=0)) / spread**2
+    center = np.median(ours[:half], axis=0)
+    spread = np.maximum(np.median(np.abs(ours[:half] - center), axis=0), 1e-100)
+    ours, theirs = (np.clip((a - center) / spread, -1e6, 1e6) for a in (ours, theirs))
+    # Shift over variance, the best direction for independent Gaussian coordinates.
+    direction = np.median(theirs[:half], axis=0)
     score0, score1 = ours @ direction, theirs @ direction
     train0, train1 = np.sort(score0[:half]), np.sort(score1[:half])
     test0, test1 = score0[half : 2 * half], score1[half : 2 * half]
