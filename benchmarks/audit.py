@@ -85,7 +85,7 @@ CASES = {
     "DPMixtureOfRegressions": (regression, {}),
     "DPMissingCovariateRegression": (regression, {}),
 }
-PUBLIC = ("mean_", "coef_", "intercept_", "means_", "weights_", "support_", "variances_", "covariances_")
+PUBLIC = ("mean_", "coef_", "intercept_", "means_", "weights_", "variances_", "covariances_")
 
 
 def outputs(estimator) -> np.ndarray:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fattail.algorithms.iht import Options
 from fattail.algorithms.screened import screened_fit
 from fattail.algorithms.sparse_baselines import dp_ight, frank_wolfe, iht_squared, two_stage
-from fattail.algorithms.tao2022_sparse import iht_truncated
+from fattail.algorithms.tao2022 import iht_truncated
 from fattail.algorithms.tian2025 import iht_huber, iht_l1
 from fattail.algorithms.wanggu2020 import knowledge_transfer
 from fattail.base import PrivateEstimator, is_auto

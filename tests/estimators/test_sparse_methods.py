@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse, stats
 
 from fattail import DPSparseRegressor, audit
-from fattail.algorithms.tao2022_sparse import sparse_mean
+from fattail.algorithms.tao2022 import sparse_mean
 from fattail.baselines import IGHT, AdaHuber
 from fattail.data import PrivateData
 from fattail.geometry import hard_threshold, project_ball, project_l1_ball, shrink
