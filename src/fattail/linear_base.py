@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.algorithms.abadi2016 import clipped_descent
 from fattail.algorithms.auto_linear import auto_linear
 from fattail.algorithms.linear_rows import Descent, LinearFit, Target
 from fattail.algorithms.tao2022 import median_of_means_descent
 from fattail.algorithms.wang2020 import sample_aggregate, smoothed_descent, trimmed_descent
-from fattail.base import PrivateEstimator, is_auto
+from fattail.base import is_auto
 from fattail.data import PrivateData
 from fattail.losses import Loss
+from fattail.predictors import LinearPredictor
 from fattail.privacy import Curator, PrivacyReport
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.privacy.curator import warn_utility
@@ -78,7 +78,7 @@ def documented(cls: Any) -> Any:
     return cls
 
 
-class LinearModel(PrivateEstimator):
+class LinearModel(LinearPredictor):
     """Parameters and steps common to the three models."""
 
     _methods = ("auto", "smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped")
@@ -203,21 +203,6 @@ class LinearModel(PrivateEstimator):
         self.standard_errors_: Floats = np.sqrt(np.diag(fit.covariance)[:-1])
         reach = stats.norm.ppf((1 + confidence) / 2) * self.standard_errors_
         self.interval_: Floats = np.stack([fit.coef - reach, fit.coef + reach], axis=1)
-
-    def _linear(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=[np.float64, np.float32])
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
-        return np.asarray(np.nan_to_num(scores), dtype=np.float64)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        # Noise makes a fit on a handful of rows useless by design.
-        tags.non_deterministic = self.random_state is None
-        return tags
 
 
 def refuse(unsupported: dict[str, Any]) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from fattail.base import is_auto
 from fattail.linear_base import LinearModel, check_number, documented, refuse
 from fattail.losses import Huber, Logistic, Loss, Squared
+from fattail.predictors import TwoLabels
 
 Floats = NDArray[np.float64]
 
@@ -184,7 +184,7 @@ class DPHuberRegressor(_Regressor):
 
 
 @documented
-class DPLogisticRegression(ClassifierMixin, LinearModel):  # type: ignore[misc]
+class DPLogisticRegression(TwoLabels, LinearModel):
     """Private logistic regression for two classes.
 
     Parameters
@@ -269,12 +269,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):  # type: ignore[misc]
         )
         self.classes = classes
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        labels = np.asarray(self.classes)
-        if labels.shape != (2,) or labels[0] == labels[1]:
-            raise ValueError(f"classes must be two different labels, got {self.classes!r}")
-
     def _loss(self) -> Loss:
         return Logistic()
 
@@ -300,24 +294,3 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):  # type: ignore[misc]
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         self._set_errors(fit)
         return self
-
-    def decision_function(self, X: Any) -> Floats:
-        """Log-odds of the second class; costs no budget."""
-        return self._linear(X)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the two classes, a column each; costs no budget."""
-        second = expit(self._linear(X))
-        return np.column_stack([1 - second, second])
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Likelier of the two classes; costs no budget."""
-        second = self._linear(X) > 0
-        labels: NDArray[Any] = self.classes_[second.astype(int)]
-        return labels
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
-        return tags

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from fattail.linear_base import refuse
 from fattail.losses import Logistic, Loss, Squared
+from fattail.predictors import TwoLabels
 from fattail.sparse_base import ALL_METHODS, REGRESSION_ONLY, SparseModel, documented
 
 Floats = NDArray[np.float64]
@@ -102,7 +102,7 @@ class DPSparseRegressor(RegressorMixin, SparseModel):  # type: ignore[misc]
     'From the papers: ``"iht_truncated"`` (tao2022),\n        ``"knowledge_transfer"`` (wanggu2020); and what they compare with: '
     '``"ight"`` (wanggu2019),\n        ``"frank_wolfe"`` (talwar2015), ``"two_stage"`` (kifer2012).'
 )
-class DPSparseClassifier(ClassifierMixin, SparseModel):  # type: ignore[misc]
+class DPSparseClassifier(TwoLabels, SparseModel):
     """Sparse logistic regression for more columns than rows, such as texts.
 
     Parameters
@@ -185,9 +185,6 @@ class DPSparseClassifier(ClassifierMixin, SparseModel):  # type: ignore[misc]
                 f"use one of {', '.join(self._methods)}"
             )
         super()._check_parameters()
-        labels = np.asarray(self.classes)
-        if labels.shape != (2,) or labels[0] == labels[1]:
-            raise ValueError(f"classes must be two different labels, got {self.classes!r}")
 
     def _loss(self) -> Loss:
         return _LabelLoss(positive=np.asarray(self.classes)[1])
@@ -212,24 +209,3 @@ class DPSparseClassifier(ClassifierMixin, SparseModel):  # type: ignore[misc]
         self.classes_ = np.asarray(self.classes)
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
         return self
-
-    def decision_function(self, X: Any) -> Floats:
-        """Log-odds of the second class; costs no budget."""
-        return self._linear(X)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the two classes, a column each; costs no budget."""
-        second = expit(self._linear(X))
-        return np.column_stack([1 - second, second])
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Likelier of the two classes; costs no budget."""
-        second = self._linear(X) > 0
-        labels: NDArray[Any] = self.classes_[second.astype(int)]
-        return labels
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True
-        return tags

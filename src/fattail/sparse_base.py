@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fattail.algorithms.iht import Options
 from fattail.algorithms.screened import screened_fit
@@ -15,10 +15,11 @@ from fattail.algorithms.sparse_baselines import dp_ight, frank_wolfe, iht_square
 from fattail.algorithms.tao2022 import iht_truncated
 from fattail.algorithms.tian2025 import iht_huber, iht_l1
 from fattail.algorithms.wanggu2020 import knowledge_transfer
-from fattail.base import PrivateEstimator, is_auto
+from fattail.base import is_auto
 from fattail.data import PrivateData
 from fattail.linear_base import check_number
 from fattail.losses import Loss
+from fattail.predictors import LinearPredictor
 from fattail.privacy import Curator, PrivacyReport
 
 Floats = NDArray[np.float64]
@@ -78,7 +79,7 @@ def documented(methods: str) -> Any:
     return write
 
 
-class SparseModel(PrivateEstimator):
+class SparseModel(LinearPredictor):
     """Parameters and steps common to regressor and classifier."""
 
     coef_: Floats
@@ -219,17 +220,3 @@ class SparseModel(PrivateEstimator):
             lines.append(f"  ... and {len(coef) - most} more")
         lines.append(f"  {'(intercept)':<{width}}  {float(np.ravel(self.intercept_)[0]): .6g}")
         return "\n".join(lines)
-
-    def _linear(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=[np.float64, np.float32])
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
-        return np.asarray(np.nan_to_num(scores), dtype=np.float64)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        tags.non_deterministic = self.random_state is None
-        return tags
