@@ -8,7 +8,7 @@ from fattail import audit
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.privacy.noise import SecureNoise, SeededNoise
 
-SIZE = 4000
+SIZE = 16000  # rejection of a scale wrong by 30 % is then certain, not likely
 SOURCES = [SecureNoise, lambda: SeededNoise(11)]
 
 
@@ -29,7 +29,7 @@ def test_goodness_of_fit(make, sample, law):
         assert stats.kstest(draws, law(scale=3.0 * wrong).cdf).pvalue < 1e-9
 
 
-def top_one_counts(source, scale, monotone=False, scores=(0, 1, 2, 4), runs=3000):
+def top_one_counts(source, scale, monotone=False, scores=(0, 1, 2, 4), runs=8000):
     grid = 2**20
     values = np.array(scores, dtype=np.int64) * grid
     picks = [source.top_k(values, 1, scale * grid, monotone)[0] for _ in range(runs)]
