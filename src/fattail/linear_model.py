@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 
 from fattail.base import is_auto
 from fattail.linear_base import LinearModel, check_number, documented, refuse
 from fattail.losses import Huber, Logistic, Loss, Squared
-from fattail.predictors import TwoLabels
+from fattail.predictors import Responses, TwoLabels
 
 Floats = NDArray[np.float64]
 
 
-class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
+class _Regressor(Responses, LinearModel):
     intercept_: float
 
     def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
@@ -39,15 +38,6 @@ class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self._set_errors(fit)
         return self
-
-    def predict(self, X: Any) -> Floats:
-        """Predicted responses of new rows; costs no budget."""
-        return self._linear(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
 
 
 @documented

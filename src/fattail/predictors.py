@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.base import PrivateEstimator
@@ -33,6 +33,20 @@ class LinearPredictor(PrivateEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         tags.non_deterministic = self.random_state is None
+        return tags
+
+
+class Responses(RegressorMixin):  # type: ignore[misc]
+    """Numbers as answers; put it before a ``LinearPredictor``."""
+
+    def predict(self, X: Any) -> Floats:
+        """Predicted responses of new rows; costs no budget."""
+        scores: Floats = self._linear(X)
+        return scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
         return tags
 
 

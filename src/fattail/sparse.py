@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 
 from fattail.linear_base import refuse
 from fattail.losses import Logistic, Loss, Squared
-from fattail.predictors import TwoLabels
+from fattail.predictors import Responses, TwoLabels
 from fattail.sparse_base import ALL_METHODS, REGRESSION_ONLY, SparseModel, documented
 
 Floats = NDArray[np.float64]
@@ -35,7 +34,7 @@ class _LabelLoss(Logistic):
     '``"knowledge_transfer"`` (wanggu2020); and what they compare with:\n        ``"ight"`` (wanggu2019), ``"iht_squared"`` '
     '(cai2021), ``"frank_wolfe"`` (talwar2015),\n        ``"two_stage"`` (kifer2012).'
 )
-class DPSparseRegressor(RegressorMixin, SparseModel):  # type: ignore[misc]
+class DPSparseRegressor(Responses, SparseModel):
     """Sparse linear regression for responses with heavy tails and more columns than rows.
 
     Parameters
@@ -87,15 +86,6 @@ class DPSparseRegressor(RegressorMixin, SparseModel):  # type: ignore[misc]
         self._check_parameters()
         self.coef_, self.intercept_ = self._fit(self._private_data(X, y))
         return self
-
-    def predict(self, X: Any) -> Floats:
-        """Predicted responses of new rows; costs no budget."""
-        return self._linear(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
 
 
 @documented(
