@@ -36,7 +36,7 @@ from pathlib import Path
 import numpy as np
 
 from fattail import DPMean, UtilityWarning
-from fattail.algorithms.adaptive import adaptive_mean
+from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.algorithms.dpem2020 import local_mean, smoothed_mean
 from fattail.algorithms.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.wang2020 import trimmed_mean

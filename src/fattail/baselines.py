@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from fattail.algorithms.em_models import MODELS
+from fattail.algorithms.common.em_models import MODELS
 from fattail.geometry import hard_threshold, top_indices
 from fattail.gradient_baselines import GradientDescent, RobustGradientDescent
 from fattail.losses import Logistic, Loss, Squared

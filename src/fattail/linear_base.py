@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fattail.algorithms.abadi2016 import clipped_descent
-from fattail.algorithms.auto_linear import auto_linear
-from fattail.algorithms.linear_rows import Descent, LinearFit, Target
+from fattail.algorithms.auto.linear import auto_linear
+from fattail.algorithms.common.linear_rows import Descent, LinearFit, Target
 from fattail.algorithms.tao2022 import median_of_means_descent
 from fattail.algorithms.wang2020 import sample_aggregate, smoothed_descent, trimmed_descent
 from fattail.base import is_auto

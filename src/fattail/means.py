@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fattail.algorithms.adaptive import Estimate, adaptive_mean, additive
+from fattail.algorithms.auto.mean import Estimate, adaptive_mean, additive
 from fattail.algorithms.dpem2020 import BETA, local_mean, smoothed_mean
 from fattail.algorithms.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.wang2020 import trimmed_mean

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from fattail.algorithms.iht import Options
-from fattail.algorithms.screened import screened_fit
+from fattail.algorithms.auto.sparse import screened_fit
+from fattail.algorithms.common.iht import Options
 from fattail.algorithms.sparse_baselines import dp_ight, frank_wolfe, iht_squared, two_stage
 from fattail.algorithms.tao2022 import iht_truncated
 from fattail.algorithms.tian2025 import iht_huber, iht_l1

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning, audit
-from fattail.algorithms import auto_linear
+from fattail.algorithms.auto import linear as auto_linear
 from fattail.privacy import Budget, BudgetExceededError
 
 MODELS = [DPLinearRegression, DPHuberRegressor, DPLogisticRegression]

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fattail
 from fattail import DPMean, LocalRandomizer, UtilityWarning, audit
-from fattail.algorithms import adaptive
+from fattail.algorithms.auto import mean as adaptive
 from fattail.data import PrivateData
 from fattail.tails import Ends
 

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fattail import DPGaussianMixture, DPMissingCovariateRegression, DPMixtureOfRegressions, UtilityWarning, audit
-from fattail.algorithms.em_clusters import Clusters
+from fattail.algorithms.auto.clusters import Clusters
 from fattail.data import PrivateData
 
 # Most fits here are on too few rows to mean anything, which is not what they test.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fattail.algorithms.em_models import missing_log_density, missing_terms, mixture_terms
+from fattail.algorithms.common.em_models import missing_log_density, missing_terms, mixture_terms
 from fattail.experiments import printed
 from fattail.privacy import epsilon_of
 from fattail.privacy import events as ev

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from fattail.algorithms import em_models as em
+from fattail.algorithms.common import em_models as em
 
 D = 4
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fattail._registry import registered
-from fattail.algorithms.linear_rows import LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
+from fattail.algorithms.common.linear_rows import LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
 from fattail.data import PrivateData
 from fattail.privacy import Curator, Gaussian, SubsampledGaussian
 from fattail.robust import Ball

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._registry import registered
-from fattail.algorithms.iht import UNITS, Options, Peeling, Units, hard_thresholding, residual_rows
-from fattail.algorithms.support_fit import typical
+from fattail.algorithms.common.iht import UNITS, Options, Peeling, Units, hard_thresholding, residual_rows
+from fattail.algorithms.common.support_fit import typical
 from fattail.algorithms.wanggu2020 import ridge_teacher
 from fattail.data import Block, PrivateData
 from fattail.geometry import cross_polytope_vertex, hard_threshold, project_ball, top_indices

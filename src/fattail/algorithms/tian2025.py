@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._registry import registered
-from fattail.algorithms.iht import Options, Peeling, Units, hard_thresholding, residual_rows
+from fattail.algorithms.common.iht import Options, Peeling, Units, hard_thresholding, residual_rows
 from fattail.data import Block, PrivateData
 from fattail.losses import Huber, Squared
 from fattail.privacy import Bounded, Curator

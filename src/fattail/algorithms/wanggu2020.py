@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._registry import registered
-from fattail.algorithms.iht import Options, Units
+from fattail.algorithms.common.iht import Options, Units
 from fattail.data import Block, PrivateData
 from fattail.losses import Huber, Loss
 from fattail.privacy import Curator, Gaussian, TopK

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from fattail.algorithms import em_auto
+from fattail.algorithms.auto import em
 from fattail.algorithms.dpem2020 import Problem, clipped_em, local_em, smoothed_em
 from fattail.base import PrivateEstimator, is_auto
 from fattail.data import PrivateData
@@ -75,7 +75,7 @@ class LatentModel(PrivateEstimator):
             raise ValueError(f"init must be {d} finite numbers, got an array of shape {point.shape}")
         return point
 
-    def _fit_paper(self, curator: Curator, data: PrivateData) -> em_auto.Fit:
+    def _fit_paper(self, curator: Curator, data: PrivateData) -> em.Fit:
         """Algorithm 1 or 2 of dpem2020, or the latter with local reports."""
         n_iter = None if is_auto(self.n_iter) else int(self.n_iter)
         step = None if is_auto(self.step) else float(self.step)
@@ -87,7 +87,7 @@ class LatentModel(PrivateEstimator):
             return local_em(curator, data, problem, moment_bound, self.failure_probability)
         return smoothed_em(curator, data, problem, moment_bound, self.failure_probability, self.split)
 
-    def _store(self, fit: em_auto.Fit, up_to_sign: bool) -> float:
+    def _store(self, fit: em.Fit, up_to_sign: bool) -> float:
         """Common attributes; returns the sign that makes the largest coefficient positive."""
         sign = -1.0 if up_to_sign and fit.coef[np.argmax(np.abs(fit.coef))] < 0 else 1.0
         self.coef_ = sign * fit.coef

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fattail.algorithms import em_auto
-from fattail.algorithms.em_clusters import STEPS, Clusters, gaussian_clusters
+from fattail.algorithms.auto import em
+from fattail.algorithms.auto.clusters import STEPS, Clusters, gaussian_clusters
 from fattail.base import is_auto
 from fattail.mixture.base import LatentModel
 
@@ -127,7 +127,7 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         curator = self._make_curator()
         if self._is_symmetric():
             fit = (
-                em_auto.gaussian_mixture(curator, data, self._noise_scale())
+                em.gaussian_mixture(curator, data, self._noise_scale())
                 if self.method == "auto"
                 else self._fit_paper(curator, data)
             )

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fattail.algorithms import em_auto
-from fattail.algorithms.em_models import missing_log_density
+from fattail.algorithms.auto import em
+from fattail.algorithms.common.em_models import missing_log_density
 from fattail.mixture.base import LatentRegression
 
 Floats = NDArray[np.float64]
@@ -77,7 +77,7 @@ class DPMissingCovariateRegression(LatentRegression):
         data = self._private_pairs(X, y, ensure_all_finite="allow-nan")
         curator = self._make_curator()
         if self.method == "auto":
-            fit = em_auto.missing_covariates(curator, data, self._noise_scale(), self._with_intercept())
+            fit = em.missing_covariates(curator, data, self._noise_scale(), self._with_intercept())
         else:
             fit = self._fit_paper(curator, data)
         self._store(fit, up_to_sign=False)

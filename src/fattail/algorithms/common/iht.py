@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.support_fit import centre, centre_plan, typical, typical_entry
+from fattail.algorithms.common.support_fit import centre, centre_plan, typical, typical_entry
 from fattail.data import Block, PrivateData
 from fattail.geometry import project_ball
 from fattail.losses import Loss

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fattail._registry import registered
-from fattail.algorithms.columns import ROUNDS, thin
-from fattail.algorithms.linear_rows import WIDEST, LinearFit, Problem, Target, Units, prepare, reshape
+from fattail.algorithms.common.columns import ROUNDS, thin
+from fattail.algorithms.common.linear_rows import WIDEST, LinearFit, Problem, Target, Units, prepare, reshape
 from fattail.data import Block, PrivateData
 from fattail.losses import Squared
 from fattail.privacy import Curator, Gaussian

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import expit
 
 from fattail._registry import registered
-from fattail.algorithms.short_rows import short_rows_fit
-from fattail.algorithms.support_fit import (
+from fattail.algorithms.auto.short_rows import short_rows_fit
+from fattail.algorithms.common.support_fit import (
     SCALE,
     Fit,
     FitPlan,

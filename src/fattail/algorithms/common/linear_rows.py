@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.algorithms.columns import ROUNDS, center_and_scale, table, thin
+from fattail.algorithms.common.columns import ROUNDS, center_and_scale, table, thin
 from fattail.data import Block, PrivateData
 from fattail.losses import Huber, Logistic, Loss
 from fattail.privacy import Curator, Gaussian, Mechanism

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._registry import registered
-from fattail.algorithms.em_models import Terms, missing_terms, mixture_terms, regressions_terms
-from fattail.algorithms.em_units import Units, bounded_size, column_moments, lengths, response, shrink, whitener
+from fattail.algorithms.common.em_models import Terms, missing_terms, mixture_terms, regressions_terms
+from fattail.algorithms.common.em_units import Units, bounded_size, column_moments, lengths, response, shrink, whitener
 from fattail.data import Block, PrivateData
 from fattail.privacy import Bounded, Curator, Fold, Gaussian, TopK
 from fattail.robust import Ball, Gram

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from fattail.algorithms.support_fit import (
+from fattail.algorithms.common.support_fit import (
     HALF_OCTAVE,
     SCALE,
     Fit,

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._registry import registered
-from fattail.algorithms.em_units import Units, shrink
+from fattail.algorithms.common.em_units import Units, shrink
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.curator import warn_utility

@@ -1,0 +1,1 @@
+"""The methods that are told nothing: ``method="auto"`` of each estimator."""

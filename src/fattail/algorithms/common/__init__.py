@@ -1,0 +1,1 @@
+"""What several papers' algorithms and ``auto`` share: private units, rows, models, loops."""
