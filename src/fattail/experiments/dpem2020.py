@@ -28,13 +28,7 @@ METHODS = (
     Method(AUTO, "auto", methods.mixture_auto),
     Method(EM, "not private", methods.gradient_em),
 )
-CLIPS = (
-    Method(P1, "printed", printed.clipped_em, "Algorithm 1", CONSTANT),
-    Method(C1, "calibrated", partial(methods.mixture, method="clipped"), "Algorithm 1"),
-    Method(C2, "calibrated", partial(methods.mixture, method="smoothed")),
-    Method(AUTO, "auto", methods.mixture_auto),
-    Method(EM, "not private", methods.gradient_em),
-)
+CLIPS = tuple(m for m in METHODS if m.label != P2)
 
 # Each with its number of steps: two regressions are the slowest to leave a random start.
 MODELS = {
@@ -43,7 +37,8 @@ MODELS = {
     "RMC": (problems.missing_covariates, 12),
 }
 BASE = {"n": 50_000, "d": 10, "n_iter": 12, "step": 1.0, "delta": 7e-6, "epsilon": 0.5, "clip": 1.0}
-QUICK = {"n": 10_000}
+# What varies: its values, and those of the short version.
+CLIP = ((0.1, 1.0, 5.0, 10.0), (0.1, 1.0, 10.0))
 GRIDS = {
     "epsilon": ((0.2, 0.5, 1.0), (0.2, 1.0)),
     "d": ((5, 10, 20), (5, 20)),
@@ -69,68 +64,32 @@ def _claims(x: str) -> tuple[object, ...]:
     )
 
 
-def _clip(letter: str, model: str) -> Panel:
+def _panel(
+    figure: str, model: str, varied: str, values: tuple[tuple[float, ...], tuple[float, ...]], by_iteration: bool = False
+) -> Panel:
+    """One model, one thing varied: curves by iteration for each of its values, or final errors over them."""
     problem, n_iter = MODELS[model]
-    base = {**BASE, "n_iter": n_iter}
-    del base["clip"]
+    grid, few = values
+    claims: tuple[object, ...]
+    if varied == "clip":
+        title, claims = "Algorithm 1 by clipping threshold", (Beats(C2, C1), Beats(AUTO, C1, source="library"))
+    elif by_iteration:
+        title, claims = f"by iteration, for several {varied}", (*_claims(varied), Moves(C2, "iteration"))
+    else:
+        title, claims = f"final error by {varied}", _claims(varied)
     return Panel(
-        key=f"dpem2020-fig1{letter}",
-        title=f"{model}: Algorithm 1 by clipping threshold",
+        key=f"dpem2020-fig{figure}",
+        title=f"{model}: {title}",
         problem=problem,
-        methods=CLIPS,
-        base=base,
-        grid={"clip": (0.1, 1.0, 5.0, 10.0)},
-        x="iteration",
-        facet="clip",
+        methods=CLIPS if varied == "clip" else METHODS,
+        base={k: v for k, v in {**BASE, "n_iter": n_iter}.items() if k != varied},
+        grid={varied: grid},
+        x="iteration" if by_iteration else varied,
+        facet=varied if by_iteration else "",
         error="estimation error",
         chosen=CHOSEN,
-        claims=(Beats(C2, C1), Beats(AUTO, C1, source="library")),
-        quick={**QUICK, "clip": (0.1, 1.0, 10.0)},
-        quick_trials=3,
-    )
-
-
-def _iterations(figure: int, letter: str, model: str, facet: str) -> Panel:
-    problem, n_iter = MODELS[model]
-    values, few = GRIDS[facet]
-    base = {**BASE, "n_iter": n_iter}
-    del base[facet]
-    quick = {**QUICK, facet: few} if facet != "n" else {"n": few}
-    return Panel(
-        key=f"dpem2020-fig{figure}{letter}",
-        title=f"{model} by iteration, for several {facet}",
-        problem=problem,
-        methods=METHODS,
-        base=base,
-        grid={facet: values},
-        x="iteration",
-        facet=facet,
-        error="estimation error",
-        chosen=CHOSEN,
-        claims=(*_claims(facet), Moves(C2, "iteration")),
-        quick=quick,
-        quick_trials=3,
-    )
-
-
-def _final(figure: int, letter: str, model: str, x: str) -> Panel:
-    problem, n_iter = MODELS[model]
-    values, few = FINE[x]
-    base = {**BASE, "n_iter": n_iter}
-    del base[x]
-    quick = {**QUICK, x: few} if x != "n" else {"n": few}
-    return Panel(
-        key=f"dpem2020-fig{figure}{letter}",
-        title=f"{model}: final error by {x}",
-        problem=problem,
-        methods=METHODS,
-        base=base,
-        grid={x: values},
-        x=x,
-        error="estimation error",
-        chosen=CHOSEN,
-        claims=_claims(x),
-        quick=quick,
+        claims=claims,
+        quick={"n": 10_000} | {varied: few},
         quick_trials=3,
     )
 
@@ -154,16 +113,12 @@ def _real(letter: str, title: str, problem: Callable[..., Problem], needs: str, 
 
 
 PANELS = (
-    *(_clip(letter, model) for letter, model in zip("abc", MODELS, strict=True)),
+    *(_panel(f"1{letter}", model, "clip", CLIP, by_iteration=True) for letter, model in zip("abc", MODELS, strict=True)),
     *(
-        _iterations(figure, letter, model, facet)
-        for figure, model in zip((2, 3, 4), MODELS, strict=True)
-        for letter, facet in zip("abc", GRIDS, strict=True)
-    ),
-    *(
-        _final(figure, letter, model, x)
-        for figure, model in zip((5, 6, 7), MODELS, strict=True)
-        for letter, x in zip("abc", FINE, strict=True)
+        _panel(f"{figure}{letter}", model, varied, grids[varied], by_iteration)
+        for figures, grids, by_iteration in (((2, 3, 4), GRIDS, True), ((5, 6, 7), FINE, False))
+        for figure, model in zip(figures, MODELS, strict=True)
+        for letter, varied in zip("abc", grids, strict=True)
     ),
     _real("a", "two clusters of Adult", problems.adult_clusters, "adult", 20_000),
     _real("b", "two clusters of IPUMS-BR", partial(problems.ipums_clusters, file="ipums-br"), "ipums-br", 38_000),
