@@ -83,8 +83,8 @@ def registry() -> tuple[Method, ...]:
     """
     import fattail.algorithms as package
 
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"fattail.algorithms.{module.name}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
     return tuple(sorted(_METHODS, key=lambda m: (m.estimators, m.paper, m.algorithm, m.name)))
 
 
