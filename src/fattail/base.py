@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,24 +17,28 @@ from fattail.sources import is_stream
 from fattail.tables import is_frame, schema_of, take_target
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """Common parameters and steps. No logic in ``__init__``; subclasses list their own parameters.
+    """Common parameters and steps.
+
+    Parameters are fields of a dataclass, so that a subclass lists only those it adds: scikit-learn
+    reads them all from the signature of the constructor that this makes.
 
     A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``,
     ``_curator``, an algorithm, then public attributes and ``privacy_``.
     """
 
-    epsilon: float
-    delta: float
-    method: str
-    random_state: int | None
-    ledger: Any
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    method: str = "auto"
+    random_state: int | None = None
+    ledger: Any = None
 
-    privacy_: PrivacyReport
+    privacy_: PrivacyReport = field(init=False)
 
-    _methods: tuple[str, ...] = ()
+    _methods: ClassVar[tuple[str, ...]] = ()
     # Those of them that look at all rows at once, so that no stream of rows will do.
-    _at_once: tuple[str, ...] = ()
+    _at_once: ClassVar[tuple[str, ...]] = ()
 
     def _check_parameters(self) -> None:
         check_budget(self.epsilon, self.delta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fattail.base import is_auto
 from fattail.data import PrivateData
 from fattail.losses import Loss
 from fattail.predictors import LinearPredictor
-from fattail.privacy import Curator, PrivacyReport
+from fattail.privacy import Curator
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.privacy.curator import warn_utility
 
@@ -78,58 +79,29 @@ def documented(cls: Any) -> Any:
     return cls
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinearModel(LinearPredictor):
     """Parameters and steps common to the three models."""
 
     _methods = ("auto", "smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped")
     _at_once = ("trimmed", "sample_aggregate")
 
-    coef_: Floats
-    n_iter_: int
-    privacy_: PrivacyReport
+    alpha: float = 0.0
+    radius: float | None = None
+    fit_intercept: bool = True
+    n_iter: int | str = "auto"
+    step: float | str = "auto"
+    splitting: bool = False
+    moment: float = 2.0
+    moment_bound: float | str = "auto"
+    groups: int = 1
+    trim: int | str = "auto"
+    blocks: int | str = "auto"
+    aggregation: str = "clipped"
+    clip: float | str = "auto"
+    batch_size: int | None = None
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        alpha: float = 0.0,
-        radius: float | None = None,
-        fit_intercept: bool = True,
-        n_iter: int | str = "auto",
-        step: float | str = "auto",
-        splitting: bool = False,
-        moment: float = 2.0,
-        moment_bound: float | str = "auto",
-        groups: int = 1,
-        trim: int | str = "auto",
-        blocks: int | str = "auto",
-        aggregation: str = "clipped",
-        clip: float | str = "auto",
-        batch_size: int | None = None,
-        random_state: int | None = None,
-        ledger: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.alpha = alpha
-        self.radius = radius
-        self.fit_intercept = fit_intercept
-        self.n_iter = n_iter
-        self.step = step
-        self.splitting = splitting
-        self.moment = moment
-        self.moment_bound = moment_bound
-        self.groups = groups
-        self.trim = trim
-        self.blocks = blocks
-        self.aggregation = aggregation
-        self.clip = clip
-        self.batch_size = batch_size
-        self.random_state = random_state
-        self.ledger = ledger
+    n_iter_: int = field(init=False)
 
     def _loss(self) -> Loss:
         raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,7 @@ class DPLinearRegression(_Regressor):
 
 
 @documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPHuberRegressor(_Regressor):
     """Robust regression: outliers in the response count linearly, not quadratically.
 
@@ -118,52 +120,7 @@ class DPHuberRegressor(_Regressor):
     array([ 1., -1.])
     """
 
-    def __init__(
-        self,
-        *,
-        threshold: float | str = "auto",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        alpha: float = 0.0,
-        radius: float | None = None,
-        fit_intercept: bool = True,
-        n_iter: int | str = "auto",
-        step: float | str = "auto",
-        splitting: bool = False,
-        moment: float = 2.0,
-        moment_bound: float | str = "auto",
-        groups: int = 1,
-        trim: int | str = "auto",
-        blocks: int | str = "auto",
-        aggregation: str = "clipped",
-        clip: float | str = "auto",
-        batch_size: int | None = None,
-        random_state: int | None = None,
-        ledger: Any = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            alpha=alpha,
-            radius=radius,
-            fit_intercept=fit_intercept,
-            n_iter=n_iter,
-            step=step,
-            splitting=splitting,
-            moment=moment,
-            moment_bound=moment_bound,
-            groups=groups,
-            trim=trim,
-            blocks=blocks,
-            aggregation=aggregation,
-            clip=clip,
-            batch_size=batch_size,
-            random_state=random_state,
-            ledger=ledger,
-        )
-        self.threshold = threshold
+    threshold: float | str = "auto"
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -174,6 +131,7 @@ class DPHuberRegressor(_Regressor):
 
 
 @documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(TwoLabels, LinearModel):
     """Private logistic regression for two classes.
 
@@ -210,54 +168,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     True
     """
 
-    intercept_: Floats
-
-    def __init__(
-        self,
-        *,
-        classes: ArrayLike = (0, 1),
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        alpha: float = 0.0,
-        radius: float | None = None,
-        fit_intercept: bool = True,
-        n_iter: int | str = "auto",
-        step: float | str = "auto",
-        splitting: bool = False,
-        moment: float = 2.0,
-        moment_bound: float | str = "auto",
-        groups: int = 1,
-        trim: int | str = "auto",
-        blocks: int | str = "auto",
-        aggregation: str = "clipped",
-        clip: float | str = "auto",
-        batch_size: int | None = None,
-        random_state: int | None = None,
-        ledger: Any = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            alpha=alpha,
-            radius=radius,
-            fit_intercept=fit_intercept,
-            n_iter=n_iter,
-            step=step,
-            splitting=splitting,
-            moment=moment,
-            moment_bound=moment_bound,
-            groups=groups,
-            trim=trim,
-            blocks=blocks,
-            aggregation=aggregation,
-            clip=clip,
-            batch_size=batch_size,
-            random_state=random_state,
-            ledger=ledger,
-        )
-        self.classes = classes
+    classes: ArrayLike = (0, 1)
 
     def _loss(self) -> Loss:
         return Logistic()

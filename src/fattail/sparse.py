@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fattail.linear_base import refuse
 from fattail.losses import Logistic, Loss, Squared
@@ -92,6 +92,7 @@ class DPSparseRegressor(Responses, SparseModel):
     'From the papers: ``"iht_truncated"`` (tao2022),\n        ``"knowledge_transfer"`` (wanggu2020); and what they compare with: '
     '``"ight"`` (wanggu2019),\n        ``"frank_wolfe"`` (talwar2015), ``"two_stage"`` (kifer2012).'
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseClassifier(TwoLabels, SparseModel):
     """Sparse logistic regression for more columns than rows, such as texts.
 
@@ -125,48 +126,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
 
     _methods = tuple(m for m in ALL_METHODS if m not in REGRESSION_ONLY)
     _at_once = ("two_stage",)
-    intercept_: Floats
-
-    def __init__(
-        self,
-        sparsity: int | str = "auto",
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        fit_intercept: bool = True,
-        feature_scale: ArrayLike | None = None,
-        n_iter: int | str = "auto",
-        step: float | str = "auto",
-        feature_clip: float | str = "auto",
-        response_clip: float | str = "auto",
-        radius: float | None = None,
-        splitting: bool = False,
-        peeling: str = "gumbel",
-        public_features: Any = None,
-        random_state: int | None = None,
-        ledger: Any = None,
-        classes: Any = (0, 1),
-    ) -> None:
-        super().__init__(
-            sparsity,
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            fit_intercept=fit_intercept,
-            feature_scale=feature_scale,
-            n_iter=n_iter,
-            step=step,
-            feature_clip=feature_clip,
-            response_clip=response_clip,
-            radius=radius,
-            splitting=splitting,
-            peeling=peeling,
-            public_features=public_features,
-            random_state=random_state,
-            ledger=ledger,
-        )
-        self.classes = classes
+    classes: Any = (0, 1)
 
     def _check_parameters(self) -> None:
         if self.method in REGRESSION_ONLY:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from fattail.data import PrivateData
 from fattail.linear_base import check_number
 from fattail.losses import Loss
 from fattail.predictors import LinearPredictor
-from fattail.privacy import Curator, PrivacyReport
+from fattail.privacy import Curator
 
 Floats = NDArray[np.float64]
 
@@ -79,49 +80,24 @@ def documented(methods: str) -> Any:
     return write
 
 
+@dataclass(eq=False, repr=False)
 class SparseModel(LinearPredictor):
     """Parameters and steps common to regressor and classifier."""
 
-    coef_: Floats
-    support_: NDArray[np.intp]
-    privacy_: PrivacyReport
+    sparsity: int | str = "auto"
+    _: KW_ONLY
+    fit_intercept: bool = True
+    feature_scale: ArrayLike | None = None
+    n_iter: int | str = "auto"
+    step: float | str = "auto"
+    feature_clip: float | str = "auto"
+    response_clip: float | str = "auto"
+    radius: float | None = None
+    splitting: bool = False
+    peeling: str = "gumbel"
+    public_features: Any = None
 
-    def __init__(
-        self,
-        sparsity: int | str = "auto",
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        fit_intercept: bool = True,
-        feature_scale: ArrayLike | None = None,
-        n_iter: int | str = "auto",
-        step: float | str = "auto",
-        feature_clip: float | str = "auto",
-        response_clip: float | str = "auto",
-        radius: float | None = None,
-        splitting: bool = False,
-        peeling: str = "gumbel",
-        public_features: Any = None,
-        random_state: int | None = None,
-        ledger: Any = None,
-    ) -> None:
-        self.sparsity = sparsity
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.feature_scale = feature_scale
-        self.n_iter = n_iter
-        self.step = step
-        self.feature_clip = feature_clip
-        self.response_clip = response_clip
-        self.radius = radius
-        self.splitting = splitting
-        self.peeling = peeling
-        self.public_features = public_features
-        self.random_state = random_state
-        self.ledger = ledger
+    support_: NDArray[np.intp] = field(init=False)
 
     def _loss(self) -> Loss:
         raise NotImplementedError

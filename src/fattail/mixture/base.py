@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +21,24 @@ from fattail.sources import is_stream
 Floats = NDArray[np.float64]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LatentModel(PrivateEstimator):
     """What the three models share: the paper's parameters and its three algorithms."""
 
     _methods = ("auto", "smoothed", "clipped", "local")
-    _model: str
+    _model: ClassVar[str]
 
-    noise_scale: Any
-    n_iter: Any
-    step: Any
-    clip: Any
-    moment_bound: Any
-    failure_probability: float
-    init: Any
-    split: bool
+    noise_scale: Any = "auto"
+    n_iter: Any = "auto"
+    step: Any = "auto"
+    clip: Any = "auto"
+    moment_bound: Any = "auto"
+    failure_probability: float = 0.05
+    init: Any = "auto"
+    split: bool = False
 
-    path_: Floats
-    n_iter_: int
+    path_: Floats = field(init=False)
+    n_iter_: int = field(init=False)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -100,41 +102,11 @@ class LatentModel(PrivateEstimator):
         return sign
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LatentRegression(RegressorMixin, LatentModel):  # type: ignore[misc]
     """What the two regressions share."""
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        fit_intercept: Any = "auto",
-        noise_scale: Any = "auto",
-        n_iter: Any = "auto",
-        step: Any = "auto",
-        clip: Any = "auto",
-        moment_bound: Any = "auto",
-        failure_probability: float = 0.05,
-        init: Any = "auto",
-        split: bool = False,
-        random_state: int | None = None,
-        ledger: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.noise_scale = noise_scale
-        self.n_iter = n_iter
-        self.step = step
-        self.clip = clip
-        self.moment_bound = moment_bound
-        self.failure_probability = failure_probability
-        self.init = init
-        self.split = split
-        self.random_state = random_state
-        self.ledger = ledger
+    fit_intercept: Any = "auto"
 
     def _with_intercept(self) -> bool:
         return self.method == "auto" if is_auto(self.fit_intercept) else bool(self.fit_intercept)

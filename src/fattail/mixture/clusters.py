@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from fattail.mixture.base import LatentModel
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     """Gaussian clusters under differential privacy, without bounds on the data.
 
@@ -83,42 +85,10 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
 
     _model = "gaussian_mixture"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        symmetric: Any = "auto",
-        covariance_type: str = "spherical",
-        noise_scale: Any = "auto",
-        n_iter: Any = "auto",
-        step: Any = "auto",
-        clip: Any = "auto",
-        moment_bound: Any = "auto",
-        failure_probability: float = 0.05,
-        init: Any = "auto",
-        split: bool = False,
-        random_state: int | None = None,
-        ledger: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.symmetric = symmetric
-        self.covariance_type = covariance_type
-        self.noise_scale = noise_scale
-        self.n_iter = n_iter
-        self.step = step
-        self.clip = clip
-        self.moment_bound = moment_bound
-        self.failure_probability = failure_probability
-        self.init = init
-        self.split = split
-        self.random_state = random_state
-        self.ledger = ledger
+    n_components: int = 2
+    _: KW_ONLY
+    symmetric: Any = "auto"
+    covariance_type: str = "spherical"
 
     def fit(self, X: Any, y: Any = None) -> DPGaussianMixture:
         """Fit to rows X; y is ignored."""
