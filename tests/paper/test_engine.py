@@ -65,6 +65,25 @@ def test_cells_are_computed_once(tmp_path):
     assert len(calls) == 12, "another state of the code must not reuse cells"
 
 
+def test_points_and_panels_that_agree_share_their_cells(tmp_path):
+    calls = []
+
+    def without_epsilon(problem, seed):
+        calls.append(seed)
+        return problem.X.mean(axis=0)
+
+    toy = panel(Method("plain", "not private", without_epsilon))
+    other = Panel(**{**vars(toy), "key": "toy-fig2", "grid": {"epsilon": (1.0, 2.0, 4.0)}})
+    store = Store(tmp_path / "cells.db")
+    engine.run([toy, other], store, workers=0, show=False)
+    assert len(calls) == 3, "one for each trial"
+    (curve,) = collect(other, store).series
+    assert curve.errors.shape == (3, 3)
+    np.testing.assert_array_equal(curve.errors[0], curve.errors[2])
+    engine.run([panel(Method("plain", "not private", without_epsilon), base={"n": 60})], store, workers=0, show=False)
+    assert len(calls) == 6, "other data are another cell"
+
+
 def test_two_processes_and_one_give_the_same_numbers(tmp_path):
     from fattail.experiments import tao2022
 
@@ -94,9 +113,9 @@ def test_a_failure_is_reported_and_tried_again(tmp_path):
     toy = panel(GOOD, Method("broken", "auto", failing))
     store = Store(tmp_path / "cells.db")
     failures = engine.run([toy], store, workers=0, show=False)
-    assert len(failures) == 6
+    assert len(failures) == 3
     assert "broken: RuntimeError: no answer" in failures[0]
-    assert [t[3][0].label for t in engine.missing([toy], store)] == ["broken"] * 6
+    assert [t[3][0].label for t in engine.missing([toy], store)] == ["broken"] * 3
     assert Beats("good", "broken").check(collect(toy, store)).passed is None
 
 

@@ -10,7 +10,7 @@ from fattail.experiments import engine, report
 from fattail.experiments.datasets import absent
 from fattail.experiments.dpem2020 import PANELS as DPEM2020
 from fattail.experiments.results import collect, expected_seconds
-from fattail.experiments.spec import Method, Panel, Problem
+from fattail.experiments.spec import Method, Panel, Problem, cell
 from fattail.experiments.store import Store
 from fattail.experiments.tao2022 import PANELS as TAO2022
 from fattail.experiments.tian2025 import PANELS as TIAN2025
@@ -60,21 +60,25 @@ def main(
     try:
         failures = engine.run(ready, store, workers=workers, show=show)
         results = [collect(p, store) for p in ready]
+        fits = _fits(ready)
+        busy = sum(done.seconds for fit in fits if (done := store.get(*fit)))
     finally:
         store.close()
-    busy = sum(r.seconds for r in results)
     note = (
-        f"{_fits(ready):,} fits took {busy / 60:.1f} minutes of computing; this run took "
+        f"{len(fits):,} fits took {busy / 60:.1f} minutes of computing; this run took "
         f"{(time.perf_counter() - start) / 60:.1f} minutes with {max(workers, 1)} processes."
     )
     if quick:
-        hours = sum(expected_seconds(p, r) for p, r in zip(full, results, strict=True)) / 3600
+        # Panels share fits: what they would take one by one, less what the quick version saved.
+        alone = sum(expected_seconds(p, r) for p, r in zip(full, results, strict=True))
+        hours = alone * busy / max(sum(r.seconds for r in results), 1e-9) / 3600
         note = (
-            f"Quick version: smaller data, thinner grids, few trials. {note} The full version has {_fits(full):,} fits and "
+            f"Quick version: smaller data, thinner grids, few trials. {note} The full version has {len(_fits(full)):,} fits and "
             f"should take about {hours / 2:.1f} hours on two cores."
         )
     return report.write(folder, results, skipped, failures, note)
 
 
-def _fits(chosen: Sequence[Panel]) -> int:
-    return sum(len(list(p.points())) * p.trials * len(p.methods) for p in chosen)
+def _fits(chosen: Sequence[Panel]) -> set[tuple[str, int]]:
+    """Cells and trials of some panels, those that they share once."""
+    return {(cell(p, m, point), k) for p in chosen for m in p.methods for point in p.points() for k in range(p.trials)}

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from fattail.experiments.spec import Method, Panel, Problem, Steps, apply, name_of, seed_of, text, used
+from fattail.experiments.spec import Method, Panel, Problem, Steps, apply, cell, name_of, seed_of, text, used
 from fattail.experiments.store import Outcome, Store
 
 Task = tuple[Panel, dict[str, Any], int, tuple[Method, ...]]
@@ -32,12 +32,18 @@ _SINGLE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMB
 
 def missing(panels: Sequence[Panel], store: Store) -> Iterator[Task]:
     """Tasks that have cells without a result; all points of a trial together, since they may share its rows."""
+    planned: set[tuple[str, int]] = set()
     for panel in panels:
         for trial in range(panel.trials):
             for setting in panel.points():
-                todo = tuple(m for m in panel.methods if store.get(panel, m, setting, trial) is None)
+                todo = []
+                for method in panel.methods:
+                    key = (cell(panel, method, setting), trial)
+                    if key not in planned and store.get(*key) is None:
+                        planned.add(key)
+                        todo.append(method)
                 if todo:
-                    yield panel, setting, trial, todo
+                    yield panel, setting, trial, tuple(todo)
 
 
 def run(panels: Sequence[Panel], store: Store, *, workers: int = 2, show: bool = True) -> list[str]:
@@ -46,8 +52,7 @@ def run(panels: Sequence[Panel], store: Store, *, workers: int = 2, show: bool =
     failures: list[str] = []
 
     def keep(task: Task, done: Results, failed: list[str]) -> None:
-        panel, setting, trial, _ = task
-        store.put(panel, setting, trial, done)
+        store.put(task[2], done)
         failures.extend(failed)
 
     with _progress(len(tasks), show) as advance:
@@ -88,11 +93,11 @@ def solve(task: Task) -> tuple[Results, list[str]]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # seeded noise is what an experiment wants, and is said on the page
-                answer = apply(method.run, setting, problem, seed_of(method.label, text(setting), trial))
+                answer = apply(method.run, setting, problem, seed_of(cell(panel, method, setting), trial))
         except Exception as error:
             failed.append(f"{panel.key}, {method.label}: {type(error).__name__}: {error}")
             continue
-        done.append((method.label, judge(problem, answer, time.process_time() - start)))
+        done.append((cell(panel, method, setting), judge(problem, answer, time.process_time() - start)))
     return done, failed
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fattail.experiments.spec import Floats, Method, Panel, Setting
+from fattail.experiments.spec import Floats, Method, Panel, Setting, cell
 from fattail.experiments.store import Outcome, Store
 
 
@@ -97,7 +97,7 @@ def collect(panel: Panel, store: Store) -> Results:
             for setting in panel.points():
                 if panel.facet and setting[panel.facet] != facet:
                     continue
-                cells = [store.get(panel, method, setting, trial) for trial in range(panel.trials)]
+                cells = [store.get(cell(panel, method, setting), trial) for trial in range(panel.trials)]
                 done = [c for c in cells if c is not None]
                 if not done:
                     continue

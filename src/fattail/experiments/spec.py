@@ -183,6 +183,16 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
+def cell(panel: Panel, method: Method, setting: Setting) -> str:
+    """What a result depends on besides its trial; panels and points that agree in it share the result."""
+    return text(
+        {
+            "data": [name_of(panel.problem), used(panel.problem, setting)],
+            "method": [name_of(method.run), used(method.run, setting)],
+        }
+    )
+
+
 def text(setting: Setting) -> str:
     """A setting as one line that is equal for equal settings."""
     return json.dumps(dict(setting), sort_keys=True, default=str)

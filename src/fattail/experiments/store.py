@@ -1,4 +1,8 @@
-"""Finished cells, one row each, in one SQLite file: what is there need not be computed again."""
+"""Finished cells, one row each, in one SQLite file: what is there need not be computed again.
+
+A cell is a method on a data set (see `fattail.experiments.spec.cell`); panels that ask for the
+same cell share it.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,7 @@ import sqlite3
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from fattail.experiments.spec import Method, Panel, text
+from typing import NamedTuple
 
 # Files of this package that decide how results are shown, not what they are.
 _PRESENTATION = {"__init__", "engine", "store", "results", "claims", "verdict", "draw", "report", "page"}
@@ -29,29 +31,29 @@ class Outcome(NamedTuple):
 
 
 class Store:
-    """Cells by panel, method, setting and trial, for one state of the code."""
+    """Outcomes by cell and trial, for one state of the code."""
 
     def __init__(self, path: Path, code: str | None = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._db = sqlite3.connect(path)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute(
-            "CREATE TABLE IF NOT EXISTS cells (code TEXT, panel TEXT, method TEXT, setting TEXT, trial INTEGER, "
-            "outcome TEXT, PRIMARY KEY (code, panel, method, setting, trial))"
+            "CREATE TABLE IF NOT EXISTS outcomes (code TEXT, cell TEXT, trial INTEGER, outcome TEXT, "
+            "PRIMARY KEY (code, cell, trial))"
         )
         self._code = fingerprint() if code is None else code
 
-    def get(self, panel: Panel, method: Method, setting: dict[str, Any], trial: int) -> Outcome | None:
+    def get(self, cell: str, trial: int) -> Outcome | None:
         row = self._db.execute(
-            "SELECT outcome FROM cells WHERE code=? AND panel=? AND method=? AND setting=? AND trial=?",
-            (self._code, panel.key, method.label, text(setting), trial),
+            "SELECT outcome FROM outcomes WHERE code=? AND cell=? AND trial=?", (self._code, cell, trial)
         ).fetchone()
         return None if row is None else Outcome(*json.loads(row[0]))
 
-    def put(self, panel: Panel, setting: dict[str, Any], trial: int, outcomes: Sequence[tuple[str, Outcome]]) -> None:
-        rows = [(self._code, panel.key, label, text(setting), trial, json.dumps(outcome)) for label, outcome in outcomes]
+    def put(self, trial: int, outcomes: Sequence[tuple[str, Outcome]]) -> None:
+        """Keep the outcomes of one trial, each with its cell."""
+        rows = [(self._code, cell, trial, json.dumps(outcome)) for cell, outcome in outcomes]
         with self._db:
-            self._db.executemany("INSERT OR REPLACE INTO cells VALUES (?,?,?,?,?,?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO outcomes VALUES (?,?,?,?)", rows)
 
     def close(self) -> None:
         self._db.close()
