@@ -188,3 +188,22 @@ def test_raw_rows_are_not_pickled_or_shown():
     assert "1234" not in repr(data)
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(data)
+
+
+def test_trimmed_mean_of_values_that_agree_to_the_last_bit():
+    """Rounding moves the mean by one bit at once, however little of it the replaced row accounts for."""
+    n, trim = 301, 100
+    for low in range(trim + 2, n - trim - 2, 7):
+        x = np.where(np.arange(n) < low, 1e15, 1e15 + 0.125)[:, None]
+        y = x.copy()
+        y[0] = 1e15 + 0.125
+        ours, theirs = (Trimmed(trim, 1e16, 1.0).mean(PrivateData(rows)) for rows in (x, y))
+        assert abs(ours._value - theirs._value)[0] <= min(ours._smooth[0], theirs._smooth[0])
+
+
+def test_trimmed_mean_takes_a_bound_for_each_column():
+    X = np.random.default_rng(0).normal(size=(500, 2)) * [1e9, 1e-9]
+    both = Trimmed(50, np.array([1e11, 1e-7]), 0.5).mean(PrivateData(X))
+    for j, bound in enumerate((1e11, 1e-7)):
+        alone = Trimmed(50, bound, 0.5).mean(PrivateData(X[:, [j]]))
+        assert (both._value[j], both._smooth[j]) == (alone._value[0], alone._smooth[0])

@@ -59,8 +59,8 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
         u = np.broadcast_to(np.asarray(moment_bound, dtype=np.float64), (d,))
         typical, reach = u ** (1 / moment), 10 * (n * u) ** (1 / moment)
     smoothness = curator.smoothness(release)
-    bound = float(min(reach.max(), 1e150))
-    trim = math.ceil(math.log(2 * bound / float(max(typical.min(), 1e-150))) / smoothness)
+    bound = np.minimum(reach, 1e150)
+    trim = math.ceil(float(np.max(np.log(2 * bound / np.maximum(typical, 1e-150)))) / smoothness)
     return Estimate(curator.release(release, Trimmed(min(max(trim, 1), n // 4), bound, smoothness).mean(data)))
 
 

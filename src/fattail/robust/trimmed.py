@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fattail._kernels.trimmed import smooth_sensitivity
 from fattail.data import Block, PrivateData
@@ -24,9 +24,9 @@ class Trimmed:
     ----------
     trim : int
         Values dropped at either end.
-    bound : float
+    bound : float or array with one number per column
         Values are clipped to ``[-bound, bound]`` first; it may be huge, since it enters the
-        sensitivity only through terms that decay with ``trim``.
+        sensitivity only through terms that decay with ``trim``, and its last bits.
     smoothness : float
         The ``t`` of the smooth sensitivity; ask the curator.
 
@@ -39,7 +39,7 @@ class Trimmed:
     """
 
     trim: int
-    bound: float
+    bound: ArrayLike
     smoothness: float
 
     def __post_init__(self) -> None:
@@ -48,13 +48,15 @@ class Trimmed:
             raise ValueError(f"trim must be >= 0 and smoothness > 0, got {self.trim!r} and {self.smoothness!r}")
 
     def mean(self, data: PrivateData, rows: Rows = own_rows, fold: Fold | None = None) -> SmoothBounded:
+        bound = np.asarray(self.bound, dtype=np.float64)
+
         def values(block: Block) -> NDArray[np.float64]:
             with np.errstate(all="ignore"):
                 V, r = rows(block)
                 dense: Any = V.toarray() if hasattr(V, "toarray") else V
                 x = np.asarray(dense, dtype=np.float64) if r is None else r[:, None] * dense
             # fmin and fmax prefer the number, so NaN falls to the lower end.
-            result: NDArray[np.float64] = np.fmax(np.where(np.isnan(x), -self.bound, np.fmin(x, self.bound)), -self.bound)
+            result: NDArray[np.float64] = np.fmax(np.where(np.isnan(x), -bound, np.fmin(x, bound)), -bound)
             return result
 
         columns = np.ascontiguousarray(data._gather(values, fold).T)
@@ -63,12 +65,11 @@ class Trimmed:
             raise ValueError(f"cannot trim {m} values at either end of {n} rows")
         centers = np.empty(len(columns))
         smooth = np.empty(len(columns))
-        for j, x in enumerate(columns):
+        for j, (x, reach) in enumerate(zip(columns, np.broadcast_to(bound, len(columns)), strict=True)):
             x.partition(sorted({m, n - m - 1}))
             low, high = np.sort(x[: m + 1]), np.sort(x[n - m - 1 :])
-            # fsum rounds once, so the mean has no order-dependent error for S to miss.
+            # fsum rounds once, whatever the order.
             centers[j] = math.fsum(x[m : n - m]) / (n - 2 * m)
-            smooth[j] = smooth_sensitivity(low, high, self.smoothness, -self.bound, self.bound) / (n - 2 * m)
-        # A maximum with a constant stays smooth, and keeps S out of the subnormal numbers.
-        smooth = np.maximum(smooth, 1e-200 * self.bound)
-        return SmoothBounded(centers, smooth, self.smoothness, fold=fold)
+            smooth[j] = smooth_sensitivity(low, high, self.smoothness, -reach, reach) / (n - 2 * m)
+        # Rounding the mean may move it by its last bit where one row moves it by far less. A constant leaves S smooth.
+        return SmoothBounded(centers, smooth + 2.0**-51 * bound, self.smoothness, fold=fold)
