@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import numbers
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,18 @@ def load_model(path: Any) -> Any:
         If the file is not a model, or of a schema that this version does not know.
     """
     content = read_model(path)
+    try:
+        return _rebuilt(content)
+    except Exception:  # a file can be wrong in any way, and the reason may quote it
+        raise ValueError(f"{path} is damaged: it holds no fitted {content['estimator']}") from None
+
+
+def _rebuilt(content: Mapping[str, Any]) -> Any:
     cls = getattr(fattail, content["estimator"])
     estimator = cls(**{k: _decode(v) for k, v in content["parameters"].items()})
     for name, value in content["fitted"].items():
+        if not name.endswith("_") or name.startswith("_"):
+            raise ValueError(f"{name!r} is not a fitted attribute")  # above all no method or class
         setattr(estimator, name, _decode(value))
     if content["feature_names"] is not None:
         estimator.feature_names_in_ = np.asarray(content["feature_names"], dtype=object)
@@ -103,7 +113,7 @@ def read_model(path: Any) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"cannot read model {path}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"{path} is not a fattail model") from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
@@ -119,10 +129,23 @@ def read_model(path: Any) -> dict[str, Any]:
 
 def report_from_dict(data: Mapping[str, Any]) -> PrivacyReport:
     """Inverse of ``PrivacyReport.to_dict``."""
-    fields = dict(data)
-    fields["releases"] = tuple(ReleaseRecord(**r) for r in fields["releases"])
-    fields["events"] = tuple(map(Event.from_dict, fields["events"]))
-    return PrivacyReport(**fields)
+    content = dict(data)
+    content["releases"] = tuple(ReleaseRecord(**_checked(ReleaseRecord, r)) for r in content["releases"])
+    content["events"] = tuple(map(Event.from_dict, content["events"]))
+    return PrivacyReport(**_checked(PrivacyReport, content))
+
+
+def _checked(cls: Any, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record, each of its declared kind."""
+    kinds: dict[str, Any] = {"float": numbers.Real, "float | None": numbers.Real | None, "int": int, "str": str, "bool": bool}
+    for field in fields(cls):
+        kind = kinds.get(str(field.type))
+        value = content.get(field.name)
+        if kind is not None and field.name in content and not isinstance(value, kind):
+            raise ValueError(f"{field.name} cannot be of type {type(value).__name__}")
+        if isinstance(value, numbers.Real):
+            float(value)  # an integer beyond the floats
+    return dict(content)
 
 
 def _encode(name: str, value: Any) -> Any:

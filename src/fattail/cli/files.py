@@ -178,10 +178,22 @@ def _read_parquet(path: Path, columns: Sequence[str], parsers: Sequence[Parse], 
     file = _parquet(path)
     find(columns, tuple(file.schema_arrow.names), path)
     _check_memory(path, 8.0 * file.metadata.num_rows * len(columns), limit)
-    table = np.empty((file.metadata.num_rows, len(columns)))
+    try:
+        return _parquet_columns(path, file, columns, parsers)
+    except (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError):
+        raise FileError(f"cannot read {path}: damaged or not what its name says") from None
+
+
+def _parquet_columns(path: Path, file: Any, columns: Sequence[str], parsers: Sequence[Parse]) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    rows = max(int(file.metadata.num_rows), 0)
+    table = np.empty((rows, len(columns)))
     for k, (name, parse) in enumerate(zip(columns, parsers, strict=True)):
         kind = file.schema_arrow.field(name).type
         column = file.read(columns=[name]).column(0)
+        if len(column) != rows:
+            raise FileError(f"cannot read {path}: it has not the rows that it announces")
         if parse is float and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             table[:, k] = column.cast(pa.float64(), safe=False).to_numpy()
         elif parse is not float or pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_decimal(kind):
@@ -200,7 +212,7 @@ def _parquet(path: Path) -> Any:
         raise FileError("Parquet files need pyarrow: pip install 'fattail[frames]'") from None
     try:
         return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise FileError(f"{path} is not a Parquet file") from None
 
 

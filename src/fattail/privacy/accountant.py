@@ -55,7 +55,7 @@ def concentrated_delta(epsilon: float, rho: float, renyi: tuple[float, ...] = ()
         method="bounded",
         options={"xatol": 1e-9},
     )
-    return min(1.0, max(math.exp(best.fun), _TINY))
+    return max(math.exp(min(best.fun, 0.0)), _TINY)  # at most 1
 
 
 def _log_delta(order: np.ndarray, divergence: np.ndarray, epsilon: float) -> np.ndarray:

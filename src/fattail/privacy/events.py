@@ -72,7 +72,10 @@ class Cost:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Cost:
         numbers: dict[str, Any] = {k: float(v) for k, v in data.items() if k != "renyi"}
-        return cls(**numbers, renyi=tuple(data.get("renyi", ())))
+        renyi = tuple(float(r) for r in data.get("renyi", ()))
+        if not all(number >= 0 for number in (*numbers.values(), *renyi)) or len(renyi) not in (0, len(ORDERS)):
+            raise ValueError("costs are never negative, and Renyi divergences are one per order")
+        return cls(**numbers, renyi=renyi)
 
 
 _NUMBERS = tuple(f.name for f in fields(Cost) if f.name != "renyi")

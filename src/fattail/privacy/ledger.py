@@ -175,7 +175,10 @@ class Ledger:
             return ()
         with self._connect() as db:
             rows = db.execute("SELECT name, epsilon, delta FROM account ORDER BY name").fetchall()
-        return tuple(LedgerAccount(self, *row) for row in rows)
+        try:
+            return tuple(LedgerAccount(self, str(name), *check_budget(*limits)) for name, *limits in rows)
+        except (ValueError, TypeError):
+            raise ValueError(f"ledger {self.path} is damaged: an account without limits") from None
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
@@ -187,7 +190,9 @@ class Ledger:
             db.execute("PRAGMA synchronous = FULL")
             yield db
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_BUSY)
+            # A lock or a full disk is no fault of the file; a missing column is.
+            if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
                 raise
             raise ValueError(f"not a fattail ledger: {self.path} ({error})") from None
         finally:
@@ -244,15 +249,26 @@ class LedgerAccount:
             rows = db.execute(
                 "SELECT label, epsilon_after, at, events FROM charge WHERE account = ? ORDER BY id", (self.name,)
             ).fetchall()
-        return tuple(
-            Charge(label, after, at, tuple(map(Event.from_dict, json.loads(events)))) for label, after, at, events in rows
-        )
+        with self._intact():
+            return tuple(
+                Charge(str(label), float(after), float(at), tuple(map(Event.from_dict, json.loads(events))))
+                for label, after, at, events in rows
+            )
 
     def _cost(self, db: sqlite3.Connection) -> Cost:
         row = db.execute("SELECT cost FROM account WHERE name = ?", (self.name,)).fetchone()
         if row is None:
             raise ValueError(f"account {self.name!r} does not exist in {self.ledger.path}")
-        return Cost.from_dict(json.loads(row[0]))
+        with self._intact():
+            return Cost.from_dict(json.loads(row[0]))
+
+    @contextmanager
+    def _intact(self) -> Iterator[None]:
+        """Whatever is wrong with what a file holds is one error, and never a smaller balance."""
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+            raise ValueError(f"account {self.name!r} in {self.ledger.path} is damaged") from None
 
 
 @contextmanager

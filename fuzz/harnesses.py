@@ -1,0 +1,285 @@
+"""What may come out of a file that anybody may have written: an answer or a documented error.
+
+Each harness takes bytes, writes them to a file of its kind and reads it as a user would. Any
+exception but the documented ones is a fault. `SEEDS` are valid files to start from; `mutate`
+damages them, and knows enough of JSON and of tables to get past the first check.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import sqlite3
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fattail
+from fattail import model_io
+from fattail.cli import files
+from fattail.data import PrivateData
+from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian, Ledger
+from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate
+
+FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+
+
+@contextmanager
+def only(*documented: type[Exception]) -> Iterator[None]:
+    """Let documented errors pass, and warnings be errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            yield
+        except documented as error:
+            assert str(error), "an error must say something"
+
+
+def _file(name: str, data: bytes) -> Path:
+    path = FOLDER / name
+    path.write_bytes(data)
+    return path
+
+
+def _table(path: Path) -> None:
+    with only(files.FileError):
+        names = files.header(path)
+        table = files.read(path, names[:3], missing="zero", memory=1e8)
+        assert np.isfinite(table).all() and table.shape[1] == len(names[:3])
+    with only(files.FileError):
+        files.read(path, ("cost", "group"), levels={"group": ("a", "b", "1")}, memory=1e8)
+
+
+def csv(data: bytes) -> None:
+    """Comma-separated values."""
+    _table(_file("table.csv", data))
+
+
+def csv_gz(data: bytes) -> None:
+    """The same, compressed."""
+    _table(_file("table.csv.gz", data))
+
+
+def parquet(data: bytes) -> None:
+    _table(_file("table.parquet", data))
+
+
+def svmlight(data: bytes) -> None:
+    with only(files.FileError):
+        X, y = files.read_sparse(_file("rows.svm", data), 6, missing="zero")
+        assert X.shape == (len(y), 6) and np.isfinite(X.data).all() and np.isfinite(y).all()
+
+
+def model(data: bytes) -> None:
+    """Model JSON, and what one does with a model."""
+    with only(ValueError):
+        estimator = model_io.load_model(_file("model.json", data))
+        assert type(estimator).__name__ in model_io.ESTIMATORS
+        assert callable(estimator.fit) and isinstance(estimator.privacy_, fattail.PrivacyReport)
+        str(estimator.privacy_), estimator.get_params()
+
+
+def ledger(data: bytes) -> None:
+    """A ledger file: listed, read, charged."""
+    for extra in ("-wal", "-shm", "-journal"):
+        (FOLDER / f"ledger.db{extra}").unlink(missing_ok=True)
+    with only(ValueError, BudgetExceededError):
+        book = Ledger(_file("ledger.db", data))
+        for account in book.accounts():
+            with only(ValueError, BudgetExceededError):
+                assert account.spent >= 0
+                assert all(charge.label is not None for charge in account.history)
+                curator = Curator(0.1, 1e-6, random_state=0, ledger=account)
+                curator.plan(Gaussian("total"))
+
+
+def account(data: bytes) -> None:
+    """What an account's row and its history hold, in a file that is otherwise sound."""
+    with only(ValueError):
+        content = json.loads(data)
+        path = _file("ledger.db", seeds()["ledger"][0])
+        cost, events, epsilon, delta = (content.get(k) for k in ("cost", "events", "epsilon", "delta"))
+        with only(sqlite3.Error, OverflowError), sqlite3.connect(path) as db:
+            db.execute("UPDATE account SET cost = ?", (json.dumps(cost),))
+            db.execute("UPDATE charge SET events = ?", (json.dumps(events),))
+            plain = (float, int, str, type(None))
+            db.execute(
+                "UPDATE account SET epsilon = ?, delta = ?", [x if isinstance(x, plain) else repr(x) for x in (epsilon, delta)]
+            )
+        db.close()
+        ledger(path.read_bytes())
+
+
+def rows(data: bytes) -> None:
+    """Any bits at all as rows of a bounded mean: the sum stays exact, finite and inside its range."""
+    values = np.frombuffer(data[: len(data) // 8 * 8], dtype=np.float64)
+    n = len(values) // 2
+    if n < 7:
+        return
+    X = values[: 2 * n].reshape(n, 2)
+    private, factor = PrivateData(X), values[:n]
+    robust, largest = ROBUST[data[-1] % len(ROBUST)]
+    bounded = robust.mean(private, lambda b: (b.X, factor[b.start : b.start + len(b)]))
+    value = bounded.unit * bounded._value  # noqa: SLF001
+    assert np.isfinite(value).all() and np.abs(value).max() <= largest * (1 + 1e-6), type(robust).__name__
+
+
+ROBUST = (
+    (Clip(bound=2.0), 2.0),
+    (Truncate(bound=2.0), 2.0),
+    (Smooth(scale=2.0, beta=3.0), 2.0),
+    (Ball(radius=2.0), 2.0),
+    (Gram(radius=2.0), 4.0),
+    (MedianOfMeans(Clip(bound=2.0), 3), 2.0),
+    (Trimmed(2, 2.0, 0.1), 2.0),
+)
+
+
+def estimators(data: bytes) -> None:
+    """Any finite bits as a dataset of an estimator."""
+    values = np.nan_to_num(np.frombuffer(data[: len(data) // 8 * 8], dtype=np.float64))
+    n = len(values) // 3
+    if n < 20:
+        return
+    X, y = values[: 2 * n].reshape(n, 2), values[2 * n : 3 * n]
+    kind = data[0] % 5
+    with warnings.catch_warnings(), only(ValueError):
+        warnings.simplefilter("ignore", fattail.UtilityWarning)
+        if kind == 0:
+            fitted: Any = fattail.DPMean(4.0, 1e-5, "truncated", random_state=0, moment_bound=1.0).fit(X)
+            found = fitted.mean_
+        elif kind == 1:
+            found = fattail.DPMean(4.0, 1e-5, "trimmed", random_state=0, moment_bound=1.0).fit(X).mean_
+        elif kind == 2:
+            options = {"sparsity": 1, "feature_clip": 1.0, "response_clip": 1.0, "n_iter": 1, "fit_intercept": False}
+            found = fattail.DPSparseRegressor(method="iht_huber", random_state=0, **options).fit(X, y).coef_
+        elif kind == 3:
+            found = fattail.DPLinearRegression(method="clipped", n_iter=1, random_state=0).fit(X, y).coef_
+        else:
+            found = (
+                fattail.DPMissingCovariateRegression(method="clipped", n_iter=1, noise_scale=1.0, init=np.ones(2), random_state=0)
+                .fit(X, y)
+                .coef_
+            )
+        assert np.isfinite(found).all()
+
+
+HARNESSES: dict[str, Callable[[bytes], None]] = {
+    f.__name__: f for f in (csv, csv_gz, parquet, svmlight, model, ledger, account, rows, estimators)
+}
+
+
+@lru_cache(maxsize=1)
+def seeds() -> dict[str, list[bytes]]:
+    """Valid files of each kind."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    text = b"cost,group,age\n" + b"\n".join(
+        b"%.3f,%s,%d" % (x, b"ab1"[k % 3 : k % 3 + 1], k) for k, x in enumerate(rng.normal(size=9))
+    )
+    quoted = b'"cost";"group"\r\n"1,5";a\r\n\xff\xfe,"b\n",\x00\r\n'
+    buffer = io.BytesIO()
+    table = pa.table({"cost": rng.normal(size=9), "group": ["a", "b", "1"] * 3, "age": pa.array([1, None, 3] * 3)})
+    pq.write_table(table, buffer)
+    X = rng.normal(size=(60, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made: list[Any] = [
+            fattail.DPMean(4.0, 1e-5, "truncated", random_state=0, moment_bound=1.0).fit(X),
+            fattail.DPLogisticRegression(method="clipped", n_iter=1, random_state=0).fit(X, X[:, 0] > 0),
+            fattail.DPSparseRegressor(1, method="iht_huber", n_iter=1, random_state=0).fit(X, X[:, 0]),
+        ]
+    models = [model_io.save_model(m, FOLDER / "seed.json", feature_names=["a", "b"]).read_bytes() for m in made]
+    path = FOLDER / "seed.db"
+    path.unlink(missing_ok=True)
+    account = Ledger(path).open("claims", epsilon=3.0, delta=1e-5)
+    budget = Budget(1.0, 1e-5)
+    fattail.DPMean(1.0, 1e-6, "truncated", random_state=0, moment_bound=1.0, ledger=budget).fit(X)
+    account.charge(budget.history[0].events, "mean")
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.execute("PRAGMA journal_mode = DELETE")
+        cost, events = (
+            json.loads(db.execute(f"SELECT {c} FROM {t}").fetchone()[0]) for c, t in (("cost", "account"), ("events", "charge"))
+        )
+    db.close()
+    hostile = np.array([0.0, -0.0, 5e-324, 1e-160, 1e160, 1.7e308, -1.7e308, 2.0**53, np.pi, 1.0, -1.0] * 8)
+    return {
+        "csv": [text, quoted],
+        "csv_gz": [gzip.compress(text)],
+        "parquet": [buffer.getvalue()],
+        "svmlight": [b"1 1:0.5 3:2\n-1 2:1e300 6:-4 # note\n0\n", b"3 1:1 1:2\n"],
+        "model": models,
+        "ledger": [path.read_bytes()],
+        "account": [json.dumps({"cost": cost, "events": events, "epsilon": 3.0, "delta": 1e-5}).encode()],
+        "rows": [hostile.tobytes(), rng.normal(size=64).tobytes()],
+        "estimators": [hostile.tobytes(), rng.normal(size=96).tobytes()],
+    }
+
+
+TOKENS = (
+    b"nan", b"inf", b"-1e999", b"1e308", b"0", b"-0", b"null", b"true", b"{}", b"[]", b'""', b",", b'"', b"\n", b"\r", b"\x00",
+    b"\xff", b"NaN", b"Infinity", b":", b"1:", b"999999999999:1", b"qid:1", b"#", b"__class__", b"fit", b"9" * 400,
+)  # fmt: skip
+VALUES: tuple[Any, ...] = (
+    None, True, -1, 0, 1e308, 10**400, "", "x", "nan", [], {}, [[]], {"array": [1], "dtype": "<f8"}, {"array": "x", "dtype": "O"},
+    {"array": [[1], [2, 3]], "dtype": "<f8"}, {"tuple": 3}, {"number": "inf"}, {"number": []}, {"kind": "Gaussian"},
+)  # fmt: skip
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    """A damaged copy: structured where the data are JSON, otherwise bits, tokens, cuts and copies."""
+    if data[:1] == b"{" and rng.random() < 0.7:
+        with only(ValueError, RecursionError):
+            content = json.loads(data)
+            for _ in range(rng.choice((1, 1, 2, 4))):
+                _mutate_json(content, rng)
+            return json.dumps(content).encode()
+    out = bytearray(data)
+    for _ in range(rng.choice((1, 1, 2, 3, 8))):
+        at, kind = rng.randrange(len(out) + 1), rng.randrange(7)
+        size = min(rng.choice((1, 2, 4, 8, 16, 64)), len(out) - at)
+        if kind == 0 and at < len(out):
+            out[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            out[at:at] = rng.choice(TOKENS)
+        elif kind == 2:
+            out[at : at + size] = rng.choice(TOKENS)
+        elif kind == 3:
+            del out[at : at + size]
+        elif kind == 4:
+            out[at:at] = out[at : at + size] * rng.choice((1, 1, 3))
+        elif kind == 5 and size == 8:
+            out[at : at + 8] = np.float64(rng.choice((np.nan, np.inf, -np.inf, 5e-324, 1.7e308, -1.0, 0.0))).tobytes()
+        elif at < len(out):
+            out[at] = rng.randrange(256)
+    return bytes(out)
+
+
+def _mutate_json(node: Any, rng: random.Random) -> None:
+    """Walk to a random place and put something else there."""
+    while isinstance(node, (dict, list)) and node:
+        key = rng.choice(list(node) if isinstance(node, dict) else range(len(node)))
+        if isinstance(node[key], (dict, list)) and node[key] and rng.random() < 0.8:
+            node = node[key]
+            continue
+        kind = rng.randrange(5)
+        if kind == 0:
+            del node[key]
+        elif kind == 1 and isinstance(node, dict):
+            node[rng.choice(("fit", "__class__", "x_", "privacy_", "kind", "", "count"))] = rng.choice(VALUES)
+        elif kind == 2 and isinstance(node[key], (int, float)):
+            node[key] = rng.choice((-node[key], 0, 1e-320, 1e320, node[key] * 2, str(node[key])))
+        else:
+            node[key] = rng.choice(VALUES)
+        return
