@@ -63,7 +63,11 @@ def center_and_scale(
 
     coarse = curator.release(release, octaves.counts(data, signed_octave))
     # No cell without rows passes: a false one would be off by many orders of magnitude.
-    seen = np.where(coarse > (math.sqrt(2 * math.log(coarse.size)) + 1) * noise, coarse, 0.0)
+    seen = np.where(coarse > _certain(coarse.size) * noise, coarse, 0.0)
+    rows = data.n // every
+    for hidden in np.flatnonzero(seen.sum(axis=1) < rows / 2):
+        together = _together(coarse[hidden], noise, _certain(coarse.size))
+        seen[hidden] = max(seen[hidden], together, key=np.sum)
     low, high = np.array([_span(_EDGES, c) for c in seen]).T
 
     def zoom(low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -77,9 +81,9 @@ def center_and_scale(
 
     middle, edges = zoom(low, high)
     narrow = np.array([_span(e, c, 1.5 * noise) for e, c in zip(edges, middle, strict=True)])
-    # Where few cells hold everything, look closer; elsewhere count again and average.
-    rows = data.n // every
-    held = np.where(middle > 1.5 * noise, middle, 0.0).sum(axis=1) > rows / 2
+    # Where few cells hold most rows, look closer; elsewhere count again and average.
+    between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
+    held = (middle * between).sum(axis=1) > 0.6 * rows
     closer = held & (narrow[:, 1] - narrow[:, 0] <= 4.5 * (edges[:, 1] - edges[:, 0]))
     fine, final = zoom(np.where(closer, narrow[:, 0], low), np.where(closer, narrow[:, 1], high))
     fine = np.where(closer[:, None], fine, (fine + middle) / 2)
@@ -91,6 +95,26 @@ def center_and_scale(
         if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
             scale[j] = math.inf  # constant, or lost in the noise
     return center, scale
+
+
+def _certain(cells: int) -> float:
+    """Height, in standard deviations, that the noise of so many cells does not reach."""
+    return math.sqrt(2 * math.log(cells)) + 1
+
+
+def _together(counts: Floats, noise: float, certain: float) -> Floats:
+    """Counts of the run of octaves, of both signs, that stands out most; zeros if none does.
+
+    A column that spreads over octaves and both signs may show in no cell by itself.
+    """
+    both = counts[:_OCTAVES][::-1] + counts[_OCTAVES + 1 :]
+    best, inside = certain, np.zeros(_OCTAVES, dtype=bool)
+    for length in (2, 4, 8):
+        sums = np.convolve(both, np.ones(length), "valid") / (noise * math.sqrt(2 * length))
+        k = int(np.argmax(sums))
+        if sums[k] > best:
+            best, inside = float(sums[k]), (np.arange(_OCTAVES) >= k) & (np.arange(_OCTAVES) < k + length)
+    return np.where(np.concatenate([inside[::-1], [False], inside]), np.maximum(counts, 0.0), 0.0)
 
 
 def _quantile(edges: Floats, counts: Floats, q: float) -> float:
