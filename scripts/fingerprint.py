@@ -49,7 +49,7 @@ def main() -> int:
             stale += 1
             print(f"{proof.relative_to(PACKAGE)}: code changed since it was proved ({recorded} -> {current})")
             if "--write" in sys.argv:
-                proof.write_text(proof.read_text().replace(f": {recorded}", f": {current}"))
+                proof.write_text(LINE.sub(lambda line, to=current: f"Proved for {line['files']}: {to}", proof.read_text()))
     return int(bool(stale) and "--write" not in sys.argv)
 
 

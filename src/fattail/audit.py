@@ -4,7 +4,9 @@ Two kinds. *Replay* runs a fit on a dataset and on its neighbour, feeding the se
 releases of the first, and compares every unreleased value with its declared sensitivity:
 exact, and blind to nothing that passes the curator. *Lower bounds* run a fit many times on
 two neighbours and turn the accuracy of a distinguisher into an epsilon that the truth
-exceeds with a stated confidence.
+exceeds with a stated confidence. The distinguisher may see the fitted numbers (`attack`), or
+all that the claim covers (`transcript_attack`): every release, each weighed by its likelihood
+under either dataset, which no other attack on these two datasets can beat.
 """
 
 from __future__ import annotations
@@ -18,9 +20,21 @@ from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
-from fattail.privacy import Bounded, Curator, Mechanism, SmoothBounded, epsilon_of
+from fattail.privacy import (
+    Bounded,
+    Curator,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PrivacyReport,
+    SmoothBounded,
+    SmoothNoise,
+    TopK,
+    delta_of,
+    epsilon_of,
+)
 from fattail.privacy import events as _events
 from fattail.privacy.noise import SecureNoise, SeededNoise
 
@@ -33,6 +47,14 @@ class Step:
 
     name: str
     ratio: float
+    rho: float = 0.0
+    """The release's budget, in zero-concentrated DP."""
+
+
+def moved(steps: list[Step]) -> float:
+    """How much of a fit's budget a pair of neighbours uses: 1 if every release moves by all that it may."""
+    total = sum(step.rho for step in steps)
+    return math.sqrt(sum(step.rho * step.ratio**2 for step in steps) / total) if total else 0.0
 
 
 def hostile_rows(d: int, rng: np.random.Generator, like: NDArray[Any] | None = None) -> list[NDArray[np.float64]]:
@@ -98,31 +120,95 @@ def replay(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[S
         One per release. A ratio above 1 refutes the proof; infinity means that something
         which must be public (order of releases, shapes, units) depended on the row.
     """
-    record: list[tuple[Mechanism, Bounded, Any]] = []
+    return [Step(r.mechanism.name, _difference(r.ours, r.theirs), r.rho) for r in _releases(fit, data, neighbour)]
+
+
+@dataclass(frozen=True)
+class _Release:
+    """One release of a fit of some data, and what the neighbour would have put in its place."""
+
+    mechanism: Mechanism
+    rho: float
+    ours: Bounded
+    theirs: Bounded
+    output: NDArray[Any]
+
+
+def _releases(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[_Release]:
+    record: list[tuple[Mechanism, float, Bounded, Any]] = []
     release = Curator.release
 
     def first(self: Curator, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
         output = release(self, mechanism, bounded)
-        record.append((mechanism, bounded, output))
+        record.append((mechanism, self.rho(mechanism), bounded, output))
         return output
 
-    steps: list[Step] = []
+    both: list[_Release] = []
 
     def second(self: Curator, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
         release(self, mechanism, bounded)  # same checks, same counters
-        if len(steps) >= len(record) or record[len(steps)][0] != mechanism:
-            raise AssertionError(f"release {len(steps)} depends on the data: {mechanism.name!r}")
-        _, before, output = record[len(steps)]
-        steps.append(Step(mechanism.name, _difference(before, bounded)))
+        if len(both) >= len(record) or record[len(both)][0] != mechanism:
+            raise AssertionError(f"release {len(both)} depends on the data: {mechanism.name!r}")
+        _, rho, before, output = record[len(both)]
+        both.append(_Release(mechanism, rho, before, bounded, output))
         return output.copy()  # type: ignore[no-any-return]
 
     with mock.patch.object(Curator, "release", first):
         fit(*data)
     with mock.patch.object(Curator, "release", second):
         fit(*neighbour)
-    if len(steps) < len(record):
+    if len(both) < len(record):
         raise AssertionError("the number of releases depends on the data")
-    return steps
+    return both
+
+
+def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> float:
+    """Log of how much likelier the releases of one fit of ``data`` were under ``data`` than under ``neighbour``.
+
+    Everything that the curator lets out is weighed, as an onlooker (`fattail.progress.watch`) who
+    knows both datasets would: the strongest attack on this pair, by the lemma of Neyman and Pearson.
+    """
+    return float(sum(_log_odds(r) for r in _releases(fit, data, neighbour)))
+
+
+def _log_odds(r: _Release) -> float:
+    if not math.isfinite(_difference(r.ours, r.theirs)):
+        return math.inf  # what must be public differs
+    if type(r.mechanism) not in (Gaussian, Laplace, TopK, SmoothNoise):
+        raise NotImplementedError(f"likelihood of {r.mechanism.kind} releases")
+    if isinstance(r.mechanism, TopK):
+        return _log_picks(r, r.ours) - _log_picks(r, r.theirs)
+    noisy = (r.output - r.ours.offset) / r.ours.unit
+    ours, theirs = (noisy - b._value for b in (r.ours, r.theirs))
+    if isinstance(r.mechanism, SmoothNoise):
+        return _log_smooth(r, ours, r.ours) - _log_smooth(r, theirs, r.theirs)
+    scale = r.mechanism.noise(r.rho, r.ours.raw_sensitivity)
+    assert scale is not None
+    if r.mechanism.norm == "l2":
+        return float(np.sum((theirs - ours) * (theirs + ours))) / (2 * scale**2)
+    return float(np.sum(np.abs(theirs) - np.abs(ours))) / scale
+
+
+def _log_picks(r: _Release, bounded: Bounded) -> float:
+    """Log-probability of a selection in its order."""
+    real = bounded.evaluated()
+    scale = r.mechanism.noise(r.rho, real.raw_sensitivity)
+    assert scale is not None
+    weight = real._value.ravel() / (scale * (0.5 if bounded.monotone else 1.0))
+    total = 0.0
+    for pick in r.output.astype(np.intp):
+        total += float(weight[pick] - special.logsumexp(weight))
+        weight[pick] = -math.inf
+    return total
+
+
+def _log_smooth(r: _Release, noise: NDArray[Any], bounded: Bounded) -> float:
+    """Log-density of noise in proportion to a smooth sensitivity."""
+    assert isinstance(bounded, SmoothBounded) and isinstance(r.mechanism, SmoothNoise)
+    width, _, per_epsilon = r.mechanism._constants
+    scale = bounded._smooth.ravel() / (per_epsilon * r.mechanism._epsilon(r.rho))
+    z = np.arcsinh(width * noise.ravel() / scale) / width
+    return float(np.sum(-(z**2) / 2 - np.log(np.cosh(width * z)) - np.log(scale)))
 
 
 def fuzz(
@@ -176,8 +262,11 @@ class LowerBound:
         Lower bound from Clopper-Pearson intervals alone; valid for any mechanism.
     gaussian_epsilon : float
         The tighter bound that is valid if the mechanism is Gaussian DP.
+    gap : float
+        How far the attack's error rates lie below what the claimed events allow at any epsilon, not
+        only the nominal one; NaN without events. A positive gap refutes the claim, for any mechanism.
     trials : int
-        Runs per dataset on which the bound rests (as many again chose the attack).
+        Runs per dataset on which the bound rests.
     """
 
     epsilon: float
@@ -185,6 +274,11 @@ class LowerBound:
     delta: float
     confidence: float
     trials: int
+    gap: float = math.nan
+
+    @property
+    def refutes(self) -> bool:
+        return self.gap > 0
 
 
 def lower_bound(ours: NDArray[Any], theirs: NDArray[Any], *, delta: float, confidence: float = 0.95) -> LowerBound:
@@ -204,11 +298,25 @@ def lower_bound(ours: NDArray[Any], theirs: NDArray[Any], *, delta: float, confi
     ours, theirs = (np.clip((a - center) / spread, -1e6, 1e6) for a in (ours, theirs))
     # Shift over variance, the best direction for independent Gaussian coordinates.
     direction = np.median(theirs[:half], axis=0)
-    score0, score1 = ours @ direction, theirs @ direction
-    train0, train1 = np.sort(score0[:half]), np.sort(score1[:half])
-    test0, test1 = score0[half : 2 * half], score1[half : 2 * half]
+    return lower_bound_of_scores(ours @ direction, theirs @ direction, train=half, delta=delta, confidence=confidence)
 
-    def bounds(cut: float, s0: NDArray[Any], s1: NDArray[Any]) -> tuple[float, float]:
+
+def lower_bound_of_scores(
+    ours: NDArray[Any],
+    theirs: NDArray[Any],
+    *,
+    train: int,
+    delta: float,
+    confidence: float = 0.95,
+    events: tuple[_events.Event, ...] = (),
+) -> LowerBound:
+    """Lower bound from one number per run, larger where the neighbour is likelier.
+
+    The first ``train`` runs choose thresholds, the others measure error rates.
+    """
+    curve = _tradeoff(events) if events else None
+
+    def bounds(cut: float, s0: NDArray[Any], s1: NDArray[Any]) -> tuple[float, float, float]:
         # One-sided limits at half the risk each: both error rates are below with the confidence.
         level = 1 - (1 - confidence) / 2
         rates = []
@@ -217,17 +325,28 @@ def lower_bound(ours: NDArray[Any], theirs: NDArray[Any], *, delta: float, confi
         alpha, beta = rates
         pure = max(_log_ratio(1 - delta - beta, alpha), _log_ratio(1 - delta - alpha, beta))
         mu = max(float(stats.norm.isf(alpha) - stats.norm.ppf(beta)), 0.0)
-        gaussian = epsilon_of([_events.Gaussian(1 / mu)], delta) if mu > 1e-6 else 0.0
-        return pure, gaussian
+        return pure, mu, curve(alpha) - beta if curve else math.nan
 
-    cuts = np.unique(np.concatenate([train0, train1])[:: max(1, half // 100)])
-    trained = [bounds(c, train0, train1) for c in cuts]
-    best = [cuts[int(np.argmax([t[k] for t in trained]))] for k in (0, 1)]
-    return LowerBound(max(bounds(best[0], test0, test1)[0], 0.0), bounds(best[1], test0, test1)[1], delta, confidence, half)
+    half = min(len(ours), len(theirs))
+    train0, train1 = np.sort(ours[:train]), np.sort(theirs[:train])
+    test0, test1 = ours[train:half], theirs[train:half]
+    cuts = np.unique(np.concatenate([train0, train1])[:: max(1, train // 100)])
+    trained = np.array([bounds(c, train0, train1) for c in cuts])
+    pure, mu, gap = (bounds(float(cuts[int(np.argmax(t))]), test0, test1)[k] for k, t in enumerate(trained.T))
+    gaussian = epsilon_of([_events.Gaussian(1 / mu)], delta) if mu > 1e-6 else 0.0
+    return LowerBound(max(pure, 0.0), gaussian, delta, confidence, half - train, gap)
 
 
 def _log_ratio(top: float, bottom: float) -> float:
     return math.log(top / bottom) if top > 0 and bottom > 0 else -math.inf
+
+
+def _tradeoff(events: tuple[_events.Event, ...]) -> Callable[[float], float]:
+    """Smallest false-negative rate that the events' whole (epsilon, delta) curve allows at a false-positive rate."""
+    epsilons = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 60)])
+    deltas = np.array([delta_of(events, float(e)) for e in epsilons])
+    powers = np.exp(epsilons)
+    return lambda alpha: float(max(0.0, np.max(1 - deltas - powers * alpha), np.max((1 - deltas - alpha) / powers)))
 
 
 def attack(
@@ -253,6 +372,59 @@ def attack(
         np.stack([np.ravel(run(d, seed)) for seed in range(start, start + runs)]) for d, start in ((data, 0), (neighbour, runs))
     ]
     return lower_bound(outputs[0], outputs[1], delta=delta, confidence=confidence)
+
+
+def transcript_attack(
+    make: Callable[[int], Any],
+    data: Dataset,
+    neighbour: Dataset,
+    *,
+    runs: int = 600,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+) -> LowerBound:
+    """Bound epsilon from below by the likelihood ratio of everything that fits release.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(seed)`` gives an estimator that has not been fitted.
+    data, neighbour : tuples of arrays
+        Arguments of ``fit``, the same but for one row.
+    runs : int
+        Fits per dataset, of which a third choose the threshold.
+
+    Returns
+    -------
+    LowerBound
+        ``gap`` compares with the events of the estimator's own report.
+
+    Examples
+    --------
+    >>> import numpy as np, fattail
+    >>> from fattail import audit
+    >>> ours, theirs = (np.concatenate([[[row]], np.zeros((30, 1))]) for row in (1e9, -1e9))
+    >>> def make(seed):
+    ...     return fattail.DPMean(4.0, 1e-5, "truncated", random_state=seed, moment_bound=1.0)
+    >>> audit.transcript_attack(make, (ours,), (theirs,), runs=300).refutes
+    False
+    >>> with audit.weakened(0.5):
+    ...     audit.transcript_attack(make, (ours,), (theirs,), runs=300).refutes
+    True
+    """
+    reports: list[PrivacyReport] = []
+    scores = []
+    for ours, theirs, first, sign in ((data, neighbour, 0, -1.0), (neighbour, data, runs, 1.0)):
+        losses = []
+        for seed in range(first, first + runs):
+
+            def fit(*arrays: Any, seed: int = seed) -> None:
+                reports[:] = [make(seed).fit(*arrays).privacy_]
+
+            losses.append(sign * privacy_loss(fit, ours, theirs))
+        scores.append(np.array(losses))
+    events = reports[0].events
+    return lower_bound_of_scores(scores[0], scores[1], train=runs // 3, delta=delta, confidence=confidence, events=events)
 
 
 @contextlib.contextmanager

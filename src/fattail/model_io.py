@@ -131,6 +131,8 @@ def report_from_dict(data: Mapping[str, Any]) -> PrivacyReport:
     """Inverse of ``PrivacyReport.to_dict``."""
     content = dict(data)
     content["releases"] = tuple(ReleaseRecord(**_checked(ReleaseRecord, r)) for r in content["releases"])
+    if any((r.sensitivity is None) != (r.noise is None) for r in content["releases"]):
+        raise ValueError("a release has both a sensitivity and a noise scale, or neither")
     content["events"] = tuple(map(Event.from_dict, content["events"]))
     return PrivacyReport(**_checked(PrivacyReport, content))
 

@@ -114,6 +114,7 @@ def saved(tmp_path):
         lambda c: c["privacy"].pop("releases"),
         lambda c: c["privacy"].update(epsilon={}),
         lambda c: c["privacy"].update(epsilon=10**400),
+        lambda c: c["privacy"]["releases"][0].update(sensitivity=None),
         lambda c: c["fitted"].update(mean_={"array": [1.0]}),
         lambda c: c["fitted"].update(mean_={"number": []}),
         lambda c: c["privacy"]["events"][0].update(kind="nothing"),
@@ -145,6 +146,16 @@ def test_a_damaged_balance_is_an_error_and_never_a_smaller_one(tmp_path, cost):
         _ = account.spent
     with pytest.raises(ValueError, match="damaged"):
         fattail.DPMean(0.1, 1e-6, "truncated", moment_bound=1.0, ledger=account).fit(np.ones((50, 1)))
+
+
+def test_text_that_is_no_text_is_a_damaged_ledger(tmp_path):
+    ledger = Ledger(tmp_path / "l.db")
+    account = ledger.open("a", epsilon=1.0, delta=1e-5)
+    with sqlite3.connect(ledger.path) as db:
+        db.execute("UPDATE account SET cost = CAST(x'7B80227D' AS TEXT)")
+    db.close()
+    with pytest.raises(ValueError, match="not a fattail ledger"):
+        _ = account.spent
 
 
 def test_a_ledger_with_other_columns_or_limits_is_refused(tmp_path):

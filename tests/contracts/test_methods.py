@@ -56,8 +56,10 @@ def test_hostile_rows_never_exceed_a_declared_sensitivity(name, method):
 @each_method
 def test_many_hostile_rows_never_exceed_a_declared_sensitivity(name, method):
     for seed in range(4):
-        data = dataset(name, seed, n=(97, N, 1003)[seed % 3])
-        assert audit.fuzz(lambda *data: fit(name, method, *data), data, trials=25, seed=seed) <= 1
+        # With few rows a small budget finds no location, and says so.
+        n, epsilon = ((97, 8.0), (N, 1.0), (1003, 1.0))[seed % 3]
+        data = dataset(name, seed, n=n)
+        assert audit.fuzz(lambda *data, e=epsilon: fit(name, method, *data, epsilon=e), data, trials=25, seed=seed) <= 1
 
 
 @each_method

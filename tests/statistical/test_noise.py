@@ -89,22 +89,37 @@ def test_released_laplace_has_the_reported_scale():
     assert curator.noise(total, 2.0) == pytest.approx(2.0, rel=1e-6)
 
 
+def low_bits(draws, bits=6):
+    """The last bits of the doubles themselves, whatever their exponents."""
+    return np.asarray(draws, dtype=np.float64).view(np.uint64) & np.uint64(2**bits - 1)
+
+
+def distinguishable(first, second):
+    """Whether the low bits of two samples follow different laws: p-value of a chi-square test."""
+    counts = np.stack([np.bincount(low_bits(draws).astype(int), minlength=64) for draws in (first, second)])
+    counts = counts[:, counts.sum(axis=0) > 0]
+    return stats.chi2_contingency(counts).pvalue if counts.shape[1] > 1 else 1.0
+
+
 def test_low_bits_do_not_tell_neighbours_apart():
-    """Naive floating-point noise leaves a trace of the value in its low bits; ours is on one grid."""
-    total = Gaussian("total", count=400)
-    curator = Curator(1.0, 1e-6)
-    curator.plan(total)
+    """The sum of a value and floating-point noise is rounded to a grid that depends on the value; ours has one grid.
 
-    def grid_of(values):
-        return {int(np.log2(np.gcd.reduce(np.array([np.float64(v).as_integer_ratio()[1] for v in values], dtype=object))))}
-
-    ours = [np.array([curator.release(total, Bounded([value], 1.0))[0] for _ in range(200)]) for value in (0.1, 0.3)]
-    steps = [np.unique([v / 2.0**-40 % 1 for v in draws]) for draws in ours]
-    assert all(len(s) == 1 and s[0] == 0 for s in steps)
-    rng = np.random.default_rng(0)
-    naive = [0.1 + rng.normal(0, 30, 200), 0.3 + rng.normal(0, 30, 200)]
-    assert any(len(np.unique([v / 2.0**-40 % 1 for v in draws])) > 1 for draws in naive)
-    assert grid_of(ours[0]) is not None
+    With noise smaller than the value, ``0.0 + normal()`` keeps all bits of a double and
+    ``1000.0 + normal()`` has zeros where the noise was cut off. Both tests see the same gap of one noise scale.
+    """
+    size, rng = 4000, np.random.default_rng(0)
+    naive = [value + rng.normal(0.0, 1.0, size) - value for value in (0.0, 1000.0)]
+    assert distinguishable(*naive) < 1e-100
+    total = Gaussian("total")
+    ours = []
+    for value in (0.0, 1000.0):
+        curator = Curator(1.0, 1e-6)
+        curator.plan(total)
+        unit = 1 / curator.noise(total, 1.0)  # a standard deviation of one
+        ours.append(curator.release(total, Bounded(np.full(size, value), unit)) - value)
+    assert distinguishable(*ours) > 1e-6
+    steps = [np.unique(draws / 2.0**-29 % 1) for draws in ours]
+    assert all(np.array_equal(s, [0.0]) for s in steps)  # the whole released number is a multiple of one public step
 
 
 def gaussian_sum(data, seed):

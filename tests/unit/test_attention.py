@@ -51,3 +51,12 @@ def test_divergence_against_sampling():
     log_q = -0.5 * np.sum(moved**2, axis=1) * math.exp(-2 * log_scale) - d * log_scale
     sampled = np.mean(np.maximum(0.0, 1 - np.exp(epsilon + log_q - log_p)))
     assert smooth_delta(epsilon, d, shift, log_scale) == pytest.approx(sampled, rel=0.02)
+
+
+@pytest.mark.parametrize(("epsilon", "d"), [(0.5, 1), (1.0, 10), (2.0, 3)])
+def test_the_multiplier_holds_for_every_ratio_of_scales(epsilon, d):
+    delta = 1e-5
+    smoothness = epsilon / (4 * (d + math.log(2 / delta)))
+    shift = 1 / smooth_multiplier(epsilon, delta, d, smoothness)
+    for log_scale in np.linspace(-smoothness, smoothness, 101):
+        assert smooth_delta(epsilon, d, shift * min(1.0, math.exp(log_scale)), log_scale) <= delta

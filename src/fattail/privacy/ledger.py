@@ -190,7 +190,7 @@ class Ledger:
             db.execute("PRAGMA synchronous = FULL")
             yield db
         except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_BUSY)
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
             # A lock or a full disk is no fault of the file; a missing column is.
             if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
                 raise
