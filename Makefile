@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow check audit bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs readme clean
+.PHONY: demo test test-slow check audit fuzz bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs readme clean
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,10 @@ check: $(BIN)/.installed
 
 audit: $(BIN)/.installed
 	$(BIN)/python benchmarks/audit.py
+
+# A million damaged files and hostile arrays; about a quarter of an hour on one core.
+fuzz: $(BIN)/.installed
+	$(BIN)/python fuzz/run.py --write
 
 bench: bench-means bench-regression bench-sparse bench-em bench-speed
 
