@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -72,19 +74,24 @@ def cross_polytope_vertex(index: int, d: int, radius: float) -> Floats:
     return vertex
 
 
-def shrink(estimate: ArrayLike, noise: ArrayLike) -> Floats:
+def shrink(estimate: ArrayLike, noise: ArrayLike, others: float = 0.0, most: float = math.inf) -> Floats:
     """Empirical-Bayes shrinkage of noisy coefficients, many of which may be zero.
 
     A coefficient is zero with some probability, else normal; both the probability and the
     spread are read off the estimates themselves by maximum likelihood. The answer is the
-    posterior mean, and exactly 0 where zero is the likelier explanation: pure noise is not
-    passed on, and the error stays near that of the zero vector when there is nothing to see.
+    posterior mean, and exactly 0 where zero is by far the likelier explanation: pure noise is
+    not passed on, and the error stays near that of the zero vector when there is nothing to
+    see. The largest of many are large by luck as well, so it matters how many were looked at.
 
     Parameters
     ----------
     estimate : array of shape (k,)
     noise : float or array of shape (k,)
         Known standard deviation of the noise in each estimate.
+    others : float
+        How many coefficients were looked at and left out because they looked smaller.
+    most : float
+        How many of all are expected not to be zero, at most.
 
     Examples
     --------
@@ -95,15 +102,18 @@ def shrink(estimate: ArrayLike, noise: ArrayLike) -> Floats:
     variance = np.broadcast_to(np.asarray(noise, dtype=np.float64) ** 2, b.shape)
     if b.size == 0:
         return b
-    share = np.array([0.001, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])[:, None, None]
+    total = b.size + others
+    share = np.array([0.001, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
+    share = np.minimum(share * b.size, most)[:, None, None] / total
     spread = (variance.mean() * 2.0 ** np.arange(26))[:, None]
     with np.errstate(divide="ignore"):
         null = np.log(1 - share) + _log_normal(b, variance)
         alternative = np.log(share) + _log_normal(b, variance + spread)
+        left_out = others * np.log(1 - share[..., 0]) if others else 0.0
     both = np.logaddexp(null, alternative)
-    i, j = np.unravel_index(int(np.argmax(both.sum(axis=-1))), both.shape[:2])
+    i, j = np.unravel_index(int(np.argmax(both.sum(axis=-1) + left_out)), both.shape[:2])
     inclusion = np.exp(alternative[i, j] - both[i, j])
-    return np.where(inclusion >= 0.5, inclusion * b * spread[j] / (spread[j] + variance), 0.0 * b)
+    return np.where(inclusion >= 0.2, inclusion * b * spread[j] / (spread[j] + variance), 0.0 * b)
 
 
 def _log_normal(x: Floats, variance: Floats) -> Floats:

@@ -161,6 +161,48 @@ def _select_scales(
     return chosen
 
 
+def column_units(
+    curator: Curator, selection: TopK, data: PrivateData, columns: NDArray[np.intp], usual: Floats, q: float = 0.7
+) -> Floats:
+    """Quantile of the magnitudes other than 0 in some columns, to half an octave.
+
+    Parameters
+    ----------
+    curator : Curator
+    selection : TopK
+        A planned selection of one candidate, with ``count`` at least the number of columns.
+    data : PrivateData
+        Dense.
+    columns : array of int
+    usual : array of the same shape
+        Public guess of each, preferred where the counts leave a choice.
+    q : float
+
+    Notes
+    -----
+    *Privacy.* As ``magnitude_quantile``, one selection for each column: replacing a row moves the
+    difference between the count below a candidate and ``q`` times that of all entries other
+    than 0 by at most 1.
+    """
+    bins = 2 * _OCTAVES * _SCALE_STEPS + 2
+
+    def partial(block: Block) -> NDArray[np.int64]:
+        out = np.zeros((columns.size, 2, bins), dtype=np.int64)
+        _kernels.column_log_histogram(np.ascontiguousarray(block.X[:, columns]), None, -_OCTAVES, bins, _SCALE_STEPS, out)
+        return out
+
+    edges = _kernels.log_edges(-_OCTAVES, bins, _SCALE_STEPS)
+    middles = np.sqrt(edges[:-1] * edges[1:])
+    units = np.empty(columns.size)
+    for j, counts in enumerate(data._reduce(partial).sum(axis=1)[:, 1:]):
+        through = np.cumsum(counts)
+        rank = q * through[-1]
+        miss = np.maximum(0.0, np.maximum(through - counts - rank, rank - through))[:-1]
+        preferred = -2 * curator.noise(selection) * np.log1p(np.log2(middles / usual[j]) ** 2)
+        units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + preferred)[0]]
+    return units
+
+
 def column_tails(
     curator: Curator,
     selection: TopK,

@@ -40,8 +40,9 @@ _PARAMETERS = """sparsity : int or "auto"
         The methods of the papers have no intercept; for them it is a private centre of the
         response.
     feature_scale : array of shape (d,), optional
-        Public unit of each column, for ``"auto"``. Columns are compared with each other: without
-        units they should be of similar size, and centred or mostly zero.
+        Public unit of each column, for ``"auto"``. Columns may be in any unit, and those that are
+        chosen have theirs measured; in CSR rows columns should be of similar size without this. They
+        should be centred or mostly zero.
     n_iter, step : int and float, or "auto"
         Iterations of the papers' methods, and a multiple of their default step.
     feature_clip, response_clip : float or "auto"
@@ -141,7 +142,7 @@ class SparseModel(LinearPredictor):
     def _run(self, curator: Curator, data: PrivateData, loss: Loss) -> tuple[Floats, float]:
         sparsity = None if is_auto(self.sparsity) else int(self.sparsity)
         if self.method == "auto":
-            scale = np.ones(data.d) if self.feature_scale is None else np.asarray(self.feature_scale, dtype=np.float64)
+            scale = None if self.feature_scale is None else np.asarray(self.feature_scale, dtype=np.float64)
             return screened_fit(curator, data, loss, sparsity, feature_scale=scale, fit_intercept=self.fit_intercept)
         options = Options(
             # Without a sparsity: what a budget can usually carry, a tenth of the square root of the rows.

@@ -1,9 +1,9 @@
 """The sparse ``auto``: screen columns privately, fit them with full-batch Newton steps, shrink.
 
 Nothing is declared. Screening compares the signs of residuals and features rather than their
-sizes: a bounded product loses little signal and its noise does not grow with the tails. It
-runs in a few parts with a rough fit in between, because what the first columns explain no
-longer hides the others.
+sizes: a bounded product loses little signal, its noise does not grow with the tails, and columns
+may be in any unit. It runs in a few parts with a rough fit in between, because what the first
+columns explain no longer hides the others. Only chosen columns have their unit measured.
 """
 
 from __future__ import annotations
@@ -29,26 +29,34 @@ from fattail.algorithms.common.support_fit import (
     typical_entry,
 )
 from fattail.data import Block, PrivateData
+from fattail.geometry import top_indices
 from fattail.losses import Loss
 from fattail.privacy import Curator, TopK
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust import Clip
+from fattail.scale import column_units
 
 # Shares of the budget. Tuned on Gaussian features with t(2.5) noise, reported on others.
-SCREENING, ROUGH_SHARE, FINAL_SHARE = 0.45, 0.1, 0.25
+SCREENING, UNITS, ROUGH, FINAL = 0.42, 0.04, 0.1, 0.3
 ROUGH_STEPS, FINAL_STEPS = (0.3, 0.7), (0.2, 0.3, 0.5)
 # Columns to try, as a multiple of what the budget carries, with and without a given sparsity.
 CARRY, CARRY_AUTO = 0.3, 0.2
+# Where much more could be carried than is asked for, this share of it is tried as well and the best are kept.
+SPARE = 0.03
 
 
-def carried(n: int, d: int, epsilon: float, delta: float, multiple: float) -> int:
-    """How many columns the budget can tell from noise: public arithmetic.
+def selection_noise(curator: Curator, share: float, k: int = 1) -> float:
+    """Gumbel scale, in rows, of each of ``k`` selections that divide a share of the budget: public arithmetic."""
+    return gaussian_multiplier(curator.epsilon, curator.delta) * math.sqrt(k / share)
 
-    Scores of k equally strong columns are about ``1 / sqrt(k)``, and their Gumbel noise has
-    scale ``sqrt(k) / (n sqrt(rho / 2))``; the largest of d such is ``log d`` times that.
+
+def carried(curator: Curator, n: int, d: int, multiple: float) -> int:
+    """How many columns the budget can tell from noise.
+
+    Scores of k equally strong columns are about ``n / sqrt(k)`` rows, and the largest noise of
+    d selections is ``log d`` times its scale, which grows with ``sqrt(k)``.
     """
-    rho = SCREENING / (2 * gaussian_multiplier(epsilon, delta) ** 2)
-    return max(1, int(multiple * n * math.sqrt(2 * rho) / max(math.log(d), 1.0)))
+    return max(1, int(multiple * n / selection_noise(curator, SCREENING) / max(math.log(d), 1.0)))
 
 
 @registered(
@@ -65,7 +73,7 @@ def screened_fit(
     loss: Loss,
     sparsity: int | None,
     *,
-    feature_scale: Floats,
+    feature_scale: Floats | None = None,
     fit_intercept: bool = True,
 ) -> tuple[Floats, float]:
     """Sparse coefficients and intercept with nothing declared but, if known, the sparsity.
@@ -78,63 +86,80 @@ def screened_fit(
         Squared (made robust by clipping) or logistic.
     sparsity : int or None
         Largest number of coefficients that are not 0; None to take what the budget carries.
-    feature_scale : array of shape (d,)
-        Public unit of each column.
+    feature_scale : array of shape (d,), optional
+        Public unit of each column; measured privately by default.
     fit_intercept : bool
 
     Notes
     -----
     *Privacy.* A fixed list of releases, all bounded row by row: tail counts of magnitudes
-    (sensitivity 1), products of residual and feature clipped to a public bound, gradients and
+    (sensitivity 1), residual times sign of a feature clipped to a public bound, gradients and
     second moments pulled back to a ball. Which columns are fitted, the clipping bounds, the
     steps and the shrinkage are functions of earlier releases. Sparse storage is taken as
     public knowledge that rows have few entries and leads to `short_rows_fit`.
     """
     n, d = data.n, data.d
-    most = carried(n, d, curator.epsilon, curator.delta, CARRY_AUTO if sparsity is None else CARRY)
+    scale = np.ones(d) if feature_scale is None else feature_scale
+    most = carried(curator, n, d, CARRY_AUTO if sparsity is None else CARRY)
     if data.is_sparse:
-        return short_rows_fit(
-            curator, data, loss, sparsity or max(most, n // 20), feature_scale=feature_scale, fit_intercept=fit_intercept
-        )
+        k = sparsity or max(most, n // 20)
+        return short_rows_fit(curator, data, loss, k, feature_scale=scale, fit_intercept=fit_intercept)
+    entries = TopK("typical feature", SCALE)
+    if selection_noise(curator, SCALE) > n / 4:  # no scale of so few rows can be told from noise
+        curator.plan(entries)
+        typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
+        return np.zeros(d), 0.0
     k = min(d, most, sparsity or most)
+    if sparsity is not None:
+        k = min(d, k + min(k, int(SPARE * (most - k))))
     everything = 2 * k >= d
+    k = d if everything else k
     parts = 1 if everything else min(5 if 2 * k <= most else 3, k)
     sizes = [k // parts + (q < k % parts) for q in range(parts)]
+    numbers = math.isinf(loss.slope)
 
-    entries = TopK("typical feature", SCALE)
     response = centre_plan(loss) if fit_intercept else ()
-    spread = TopK("scale of residuals", parts * SCALE, count=parts)
+    # Without a unit of their own, where the budget cannot carry one each, columns share one.
+    measured = feature_scale is None and selection_noise(curator, UNITS, k) < n / 12
+    units = (TopK("unit of a column", UNITS, count=k),) if measured else ()
+    spread = (TopK("scale of residuals", parts * SCALE, count=parts),) if numbers else ()
     screens = [TopK(f"columns, part {q + 1}", SCREENING * m / k, k=m) for q, m in enumerate(sizes)]
-    screening = () if everything else (spread, *screens) if math.isinf(loss.slope) else tuple(screens)
-    fits = [FitPlan.make(f"rough fit {q + 1}", ROUGH_SHARE / (parts - 1), ROUGH_STEPS, 1) for q in range(parts - 1)]
-    fits.append(FitPlan.make("fit", FINAL_SHARE, FINAL_STEPS, 2, saturates=math.isfinite(loss.slope)))
-    curator.plan(entries, *response, *screening, *(release for fit in fits for release in fit))
-
-    entry = typical(curator, entries, data, lambda b: typical_entry(b, feature_scale), 0.5)
-    fit = Fit(loss, feature_scale, entry, fit_intercept)
+    fits = [FitPlan.rough(f"rough fit {q + 1}", ROUGH / parts, ROUGH_STEPS) for q in range(parts)]
+    final = FitPlan.measured("fit", FINAL, FINAL_STEPS)
+    rough = (release for fit in fits for release in fit)
+    curator.plan(entries, *response, *units, *spread, *(() if everything else screens), *rough, *final)
+    # Typical magnitudes are means, units are closer to root mean squares.
+    unit = 1.4 * typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
+    fit = Fit(loss, unit * scale, 1.0, fit_intercept)
     if fit_intercept:
         fit.intercept = centre(curator, data, loss, response)
-    for q, (screen, plan) in enumerate(zip(screens, fits, strict=True)):
-        if everything:
-            fit.add(np.arange(d))
-        else:
-            if math.isinf(loss.slope):
-                psi = typical(curator, spread, data, fit.residual, 0.35)
-            else:  # with no columns a label's residual is one of two known numbers; later few exceed 3/4
-                psi = float(max(expit(fit.intercept), expit(-fit.intercept))) if q == 0 else 0.75
-            fit.add(_screen(curator, screen, data, fit, psi, 0.4 * entry))
-        refine(curator, data, fit, plan)
+    expected = math.inf if sparsity is None else float(sparsity)
+    for screen, plan in zip(screens, fits, strict=True):
+        psi = typical(curator, spread[0], data, fit.residual, 0.35) if spread else 0.5
+        chosen = np.arange(d) if everything else _screen(curator, screen, data, fit, psi)
+        if units:
+            fit.scale[chosen] = column_units(curator, units[0], data, chosen, fit.scale[chosen])
+        fit.add(chosen)
+        refine(curator, data, fit, plan, clip=psi * math.sqrt(fit.support.size + fit_intercept), most=expected)
+    refine(curator, data, fit, final, most=expected)
+    kept = top_indices(fit.theta, sparsity or k)
     coef = np.zeros(d)
-    coef[fit.support] = fit.theta / feature_scale[fit.support]
+    coef[fit.support[kept]] = fit.theta[kept] / fit.scale[fit.support[kept]]
     return coef, fit.intercept
 
 
-def _screen(curator: Curator, mechanism: TopK, data: PrivateData, fit: Fit, psi: float, entry: float) -> Indices:
-    """Columns with the largest scores ``mean clip(residual * feature)`` that are not in the support."""
+def _screen(curator: Curator, mechanism: TopK, data: PrivateData, fit: Fit, psi: float) -> Indices:
+    """Columns with the largest scores ``mean clip(residual) * sign(feature)`` that are not in the support.
+
+    A label's residual is weighted instead of clipped, by what it would be for the other label
+    at worst: that leaves its mean at 0 where the fit is right.
+    """
 
     def rows(block: Block) -> tuple[Any, Floats]:
-        return block.X, np.clip(fit.residual(block), -psi, psi)
+        z = fit.predictor(block)
+        r = -fit.loss.derivative(z, block.y)
+        return np.sign(block.X), np.clip(r, -psi, psi) if fit.has_tails else psi * r / expit(np.abs(z))
 
-    scores = Clip(bound=psi * entry * fit.scale).mean(data, rows) / fit.scale
+    scores = Clip(bound=psi).mean(data, rows)
     candidates = np.setdiff1d(np.arange(data.d), fit.support)
     return candidates[curator.select(mechanism, scores[candidates].magnitudes())]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from fattail.data import Block, PrivateData
 from fattail.geometry import shrink
@@ -28,39 +28,37 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 # Shares of the budget for a scale and for second moments.
-SCALE, MOMENTS = 0.012, 0.04
+SCALE, MOMENTS = 0.012, 0.03
 # An octave's upper edge overestimates a quantile by half an octave on average.
 HALF_OCTAVE = 2**-0.5
+# Gradients are clipped at a low quantile of their length: what is lost of them is less than the noise saved.
+QUANTILE = 0.35
 
 
 @dataclass(frozen=True)
 class FitPlan:
-    """Releases of one fit on a chosen support."""
+    """Releases of one fit on a chosen support; a rough one has gradients only."""
 
     gradients: tuple[Gaussian, ...]
-    clip: TopK
-    radius: TopK
-    moments: Gaussian
-    stretch: tuple[TopK, Gaussian] | tuple[()] = ()
+    clip: TopK | None = None
+    radius: TopK | None = None
+    moments: Gaussian | None = None
 
     @classmethod
-    def make(cls, name: str, share: float, steps: tuple[float, ...], rescale: int, saturates: bool = False) -> FitPlan:
-        count = len(steps)
+    def rough(cls, name: str, share: float, steps: tuple[float, ...]) -> FitPlan:
+        return cls(tuple(Gaussian(f"{name}: gradient {t + 1}", share * a) for t, a in enumerate(steps)))
+
+    @classmethod
+    def measured(cls, name: str, share: float, steps: tuple[float, ...]) -> FitPlan:
         return cls(
-            tuple(Gaussian(f"{name}: gradient {t + 1}", share * a) for t, a in enumerate(steps)),
-            TopK(f"{name}: clipping scale", rescale * SCALE, count=rescale),
+            cls.rough(name, share, steps).gradients,
+            TopK(f"{name}: clipping scale", 2 * SCALE, count=2),
             TopK(f"{name}: row norm", SCALE),
-            Gaussian(f"{name}: second moments", MOMENTS if rescale > 1 else MOMENTS / 2),
-            (
-                TopK(f"{name}: size of predictions", count * SCALE, count=count),
-                Gaussian(f"{name}: length", count * SCALE, count=count),
-            )
-            if saturates
-            else (),
+            Gaussian(f"{name}: second moments", MOMENTS),
         )
 
     def __iter__(self) -> Iterator[Mechanism]:
-        return iter((*self.gradients, self.clip, self.radius, self.moments, *self.stretch))
+        return (m for m in (*self.gradients, self.clip, self.radius, self.moments) if m is not None)
 
 
 @dataclass
@@ -113,26 +111,24 @@ class Fit:
         """Residuals without a bound are clipped with their rows.
 
         Bounded ones (labels) are not symmetric, and clipping them would bias the fit: there
-        only rows are shortened, which leaves the gradient's zero where it is.
+        a row is weighted down by what its gradient could be for either label, which does
+        not depend on the label and leaves the gradient's zero where it is.
         """
         return math.isinf(self.loss.slope)
 
-    def sizes(self, r: Floats, norms: Floats) -> Floats:
-        """What is compared with the clip."""
-        return np.abs(r) * norms if self.has_tails else norms
+    def sizes(self, z: Floats, r: Floats, norms: Floats) -> Floats:
+        """What is compared with the clip: the length of a gradient, for the label that makes it longer."""
+        return (np.abs(r) if self.has_tails else expit(np.abs(z))) * norms
 
     def block_sizes(self, block: Block) -> Floats:
-        return self.sizes(self.residual(block), self.row_norms(block))
+        z = self.predictor(block)
+        return self.sizes(z, self.loss.derivative(z, block.y), self.row_norms(block))
 
     def curvature(self, z: Floats, y: Any, r: Floats, norms: Floats, clip: float) -> Floats:
         """Second derivative of the clipped loss, as a share of the largest unclipped one."""
-        sizes = self.sizes(r, norms)
+        sizes = self.sizes(z, r, norms)
         kept = (sizes <= clip) if self.has_tails else np.minimum(1.0, clip / np.maximum(sizes, 1e-300))
         return np.asarray(kept * self.loss.second(z, y) / self.loss.curvature)
-
-    def variance(self, curvature: float) -> float:
-        """Mean square of a gradient in units of the clip: half of them clipped, or that of a label."""
-        return 0.65 if self.has_tails else curvature
 
     def norms(self, Z: Any) -> Floats:
         squares = Z.multiply(Z).sum(axis=1) if sparse.issparse(Z) else np.einsum("ij,ij->i", Z, Z)
@@ -147,10 +143,11 @@ class Fit:
 
 @dataclass(frozen=True)
 class Point:
-    """Where a gradient was released, the Newton direction it gave, and its noise before the inverse moments."""
+    """Where a gradient was released, that gradient over the curvature, the Newton step, and the noise of the gradient."""
 
     weight: float
     theta: Floats
+    gradient: Floats
     direction: Floats
     noise: float
 
@@ -203,62 +200,79 @@ def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[An
     return at
 
 
-def refine(curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan) -> None:
+def refine(
+    curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan, *, clip: float = math.inf, most: float = math.inf
+) -> None:
     """Newton steps from the current fit on its support; the result replaces it.
 
     Each gradient gives an estimate of the minimiser, ``theta + inverse curvature * gradient``.
     They are averaged by budget, so that nothing spent is lost, and shrunk before the next
-    gradient is asked for.
+    gradient is asked for. A rough plan takes columns as uncorrelated and of unit size.
+
+    Parameters
+    ----------
+    curator, data, fit, plan
+    clip : float
+        Bound on the length of gradients where the plan measures none.
+    most : float
+        How many coefficients are expected not to be zero, at most.
     """
-    inverse = _inverse_moments(curator, data, fit, plan)
-    start = np.append(fit.theta, fit.intercept / fit.unit) if fit.fit_intercept else fit.theta.copy()
-    theta, step, clip = start, 1.0, math.inf
-    points: list[Point] = []
-    rows_noise = np.sqrt(np.sum(inverse**2, axis=1))
+    k = fit.support.size
+    theta = np.append(fit.theta, [fit.intercept / fit.unit] * fit.fit_intercept)
+    moments = (
+        np.eye(theta.size)
+        if plan.radius is None or plan.moments is None
+        else _inverse_moments(curator, data, fit, plan.radius, plan.moments)
+    )
+    step, points = 1.0, list[Point]()
     for t, gradient in enumerate(plan.gradients):
-        if t < plan.clip.count:
-            clip = min(clip, HALF_OCTAVE * typical(curator, plan.clip, data, fit.block_sizes, 0.6))
+        if plan.clip and t < plan.clip.count:
+            clip = min(clip, HALF_OCTAVE * typical(curator, plan.clip, data, fit.block_sizes, QUANTILE))
+        inverse, informed = (moments, 1.0) if fit.has_tails else _saturated(moments, fit)
         released, noise = clipped_gradient(curator, gradient, data, fit, clip)
         curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, 0.1, 1.0))
-        weight = gradient.share * (1.0 if t else 0.25)  # the first is farthest from the minimiser
-        points.append(Point(weight, theta, inverse @ released[:-1] / curvature, noise / curvature))
+        weight = gradient.share * (0.25 if fit.has_tails and t == 0 else 1.0)  # the first is farthest from the minimiser
+        scaled = released[:-1] / curvature
+        points.append(Point(weight, theta, scaled, inverse @ scaled, noise / curvature))
         if t:
             step = _secant(points[-2], points[-1], inverse, step)
         total = sum(p.weight for p in points)
         theta = np.sum([p.weight / total * (p.theta + step * p.direction) for p in points], axis=0)
-        added = sum((p.weight / total * p.noise) ** 2 for p in points)
-        sampled = fit.variance(curvature) * (clip / curvature) ** 2 / (data.n * theta.size)
-        spread = step * rows_noise * math.sqrt(added + sampled)
-        k = fit.support.size
-        theta[:k] = shrink(theta[:k], spread[:k])
+        added = sum((p.weight / total * p.noise) ** 2 for p in points) * np.sum(inverse**2, axis=1)[:k]
+        sampled = _sampling(fit, inverse, clip, curvature, informed)[:k] / data.n
+        # Luck of the rows chose these columns among all; luck of the noise came afterwards.
+        luck = float(np.mean(sampled / (added + sampled)))
+        theta[:k] = shrink(theta[:k], step * np.sqrt(added + sampled), k * ((data.d / k) ** luck - 1), most)
         fit.theta = theta[:k]
         if fit.fit_intercept:
             fit.intercept = float(theta[k]) * fit.unit
-        if plan.stretch:
-            _stretch(curator, *plan.stretch, data, fit)
-            theta = np.append(fit.theta, theta[k:])
 
 
-def _stretch(curator: Curator, size: TopK, slope: Gaussian, data: PrivateData, fit: Fit) -> None:
-    """One Newton step for the length of the coefficients alone.
+def _sampling(fit: Fit, inverse: Floats, clip: float, curvature: float, informed: float) -> Floats:
+    """Variance of each coefficient that the rows themselves cause, times their number."""
+    if not fit.has_tails:
+        return np.asarray(np.diag(inverse) / informed)
+    # A share ``curvature`` of the gradients is not clipped, and of any length below the clip.
+    square = (1 - 2 * curvature / 3) * (clip / curvature) ** 2 / len(inverse)
+    return np.asarray(square * np.sum(inverse**2, axis=1))
 
-    A loss that saturates bends least along the coefficients themselves, so that steps with a
-    mean curvature find their direction at once and their length slowly.
+
+def _saturated(moments: Floats, fit: Fit) -> tuple[Floats, float]:
+    """Inverse curvature of a loss that saturates, in units of its mean; and that mean without weights.
+
+    Such a loss bends less along the coefficients than across them. By how much is known if
+    predictions are about normal: their spread is that of the coefficients under the moments.
     """
-    bound = 2 * typical(curator, size, data, lambda b: fit.along(b, fit.theta), 0.6)
-
-    def rows(block: Block) -> tuple[Any, None]:
-        along = np.clip(fit.along(block, fit.theta), -bound, bound) / bound
-        z = fit.predictor(block)
-        second = fit.loss.second(z, block.y) / fit.loss.curvature
-        return np.column_stack([-fit.loss.derivative(z, block.y) * along, second * along**2]), None
-
-    mean = Clip(center=np.array([0.0, 0.5]), bound=np.array([1.0, 0.5])).mean(data, rows, width=2)
-    pull, bend = curator.release(slope, mean.to("l2"))
-    noise = curator.noise(slope, mean.sensitivity)
-    clear = max(0.0, 1 - (2 * noise / float(pull)) ** 2) if pull else 0.0  # only what noise does not explain
-    change = clear * float(pull) / (bound * fit.loss.curvature * max(float(bend), 2 * noise, 1e-3))
-    fit.theta = fit.theta * float(np.clip(1 + change, 0.5, 2.0))
+    along = np.append(fit.theta, np.zeros(len(moments) - fit.theta.size))
+    size = float(np.clip(along @ np.linalg.solve(moments, along), 1e-6, 1e6))
+    node, weight = np.polynomial.hermite_e.hermegauss(40)
+    z = fit.intercept + math.sqrt(size) * node
+    bend = weight * expit(-np.abs(z))
+    ratio = max(float(bend @ node**2 / bend.sum()), 0.1)
+    # Coefficients beyond all measure come of noise, and say nothing about the curvature.
+    less = (1 / ratio - 1) / size if 1e-6 < size < 1e6 else 0.0
+    inverse = moments + less * np.outer(along, along) if less else moments
+    return inverse, max(float(weight @ (expit(z) * expit(-z)) / weight.sum()), 0.02)
 
 
 def _secant(last: Point, now: Point, inverse: Floats, step: float) -> float:
@@ -270,7 +284,7 @@ def _secant(last: Point, now: Point, inverse: Floats, step: float) -> float:
     """
     moved = now.theta - last.theta
     distance = float(moved @ np.linalg.solve(inverse, moved))
-    change = float(moved @ np.linalg.solve(inverse, last.direction - now.direction))
+    change = float(moved @ (last.gradient - now.gradient))
     change -= step * last.noise**2 * float(np.trace(inverse))
     if not now.noise * float(np.linalg.norm(moved)) < 0.3 * distance:
         return step
@@ -286,7 +300,7 @@ def clipped_gradient(
         Z = fit.columns(block)
         z = fit.predictor(block)
         r, norms = -fit.loss.derivative(z, block.y), fit.norms(Z)
-        factor = r * np.minimum(1.0, clip / np.maximum(fit.sizes(r, norms), 1e-300))
+        factor = r * np.minimum(1.0, clip / np.maximum(fit.sizes(z, r, norms), 1e-300))
         curvature = fit.curvature(z, block.y, r, norms, clip) - 0.5
         extra = [factor * fit.unit] * fit.fit_intercept + [weight * clip * curvature]
         if sparse.issparse(Z):
@@ -301,7 +315,7 @@ def clipped_gradient(
     return np.array([*gradient, curvature / (weight * clip)]), noise
 
 
-def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan) -> Floats:
+def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, norm: TopK, second: Gaussian) -> Floats:
     """Inverse of the second moments of the chosen columns, from a release that they can afford.
 
     The whole matrix where its noise is small against its trace (public arithmetic), else its
@@ -309,9 +323,9 @@ def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, plan: FitPla
     of them that noise explains (James and Stein 1961).
     """
     k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
-    radius = typical(curator, plan.radius, data, fit.row_norms, 0.75) / HALF_OCTAVE
+    radius = typical(curator, norm, data, fit.row_norms, 0.75) / HALF_OCTAVE
     off, kept = np.zeros((width, width)), 0.0
-    if width <= 64 and 2 * math.sqrt(2) * width**1.5 * curator.noise(plan.moments) < data.n:
+    if width <= 64 and 2 * math.sqrt(2) * width**1.5 * curator.noise(second) < data.n:
 
         def rows(block: Block) -> tuple[Any, None]:
             Z = fit.columns(block)
@@ -319,13 +333,13 @@ def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, plan: FitPla
             return np.column_stack([Z, np.full(len(block), fit.unit)]) if fit.fit_intercept else Z, None
 
         mean = Gram(radius=radius).mean(data, rows, width=width)
-        noise = curator.noise(plan.moments, mean.sensitivity)
-        matrix = curator.release(plan.moments, mean)
+        noise = curator.noise(second, mean.sensitivity)
+        matrix = curator.release(second, mean)
         matrix = (matrix + matrix.T) / 2
         diagonal, off = np.diag(matrix)[:k], matrix - np.diag(np.diag(matrix))
         kept = _signal_share(off, width * (width - 1) * noise**2 / 2)
     else:
-        diagonal, noise = squares(curator, plan.moments, data, fit, radius)
+        diagonal, noise = squares(curator, second, data, fit, radius)
     middle = max(float(diagonal.mean()), 0.1 * radius**2 / width)
     diagonal = middle + _signal_share(diagonal - middle, k * noise**2) * (diagonal - middle)
     matrix = np.diag(np.append(np.maximum(diagonal, 0.25 * middle), [fit.unit**2] * fit.fit_intercept)) + kept * off
