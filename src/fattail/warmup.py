@@ -30,6 +30,9 @@ def warmup() -> float:
             data = PrivateData(rows)
             for rule in (Clip(), Smooth(), Ball(), Gram()):
                 rule.mean(data, lambda block: (block.X, np.ones(len(block))))
+            for rule in (Clip(center=1.0), Smooth(center=1.0)):  # with a centre they are compiled anew
+                rule.mean(data)
+        _kernels.dot(X, np.ones(3))
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))
         _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
     _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(40))

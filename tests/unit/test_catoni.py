@@ -5,7 +5,7 @@ import pytest
 
 from fattail.robust import catoni
 
-BETAS = [0.1, 0.7, 1.0, 2.0, 4.6, 10.0, 20.0, 400.0]
+BETAS = [0.1, 0.7, 1.0, 2.0, 4.6, 10.0, 20.0, 100.0]
 
 # (beta, a, g): quadrature of the defining expectation with 50 digits.
 VECTORS = [
@@ -43,7 +43,7 @@ def test_supremum():
 @pytest.mark.parametrize("beta", BETAS)
 def test_fast_map_is_accurate_everywhere(beta):
     t = catoni.table(beta)
-    edges = np.array([t.core / t.kappa, catoni.CAP / t.kappa, np.sqrt(beta) / 4.0])
+    edges = np.array([t.core / t.kappa, 1e3 * t.core / t.kappa, np.sqrt(beta) / 4.0])
     a = np.concatenate(
         [np.geomspace(1e-6, 1e9, 40_001), np.linspace(0.0, 4.0, 40_001), edges, edges * (1 + 1e-12), np.nextafter(edges, 9e9)]
     )
@@ -78,7 +78,7 @@ def test_bounded_and_odd_for_all_floats(beta):
 def test_bounded_even_if_the_table_is_wrong(beta):
     """Privacy rests on the clamp alone: it must hold for coefficients gone astray."""
     t = catoni.table(beta)
-    for astray in (t._replace(cells=t.cells * 1e250, slope=1e300), t._replace(cells=t.cells * np.nan, slope=np.nan)):
+    for astray in (t._replace(tail=t.tail * 1e250, slope=1e300), t._replace(tail=t.tail * np.nan, slope=np.nan)):
         assert np.all(np.abs(catoni.scaled(random_floats(10_000, seed=8), astray)) <= 2.0**30)
 
 
@@ -89,7 +89,7 @@ def test_increasing_up_to_its_error(beta):
     assert np.diff(catoni.reference(a, beta)).min() > -1e-14
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.09, 401.0, np.inf, np.nan, -1.0])
+@pytest.mark.parametrize("beta", [0.0, 0.09, 101.0, np.inf, np.nan, -1.0])
 def test_refuses_other_beta(beta):
     with pytest.raises(ValueError, match="beta"):
         catoni.smooth(1.0, beta)

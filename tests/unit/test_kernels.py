@@ -128,8 +128,33 @@ def test_many_rows_do_not_round():
         kernel(V, r, np.zeros(1), np.ones(1), *extra, out)
         assert out == rows * (2**30 - 1)
     out = np.zeros(1, dtype=np.int64)
-    K.dense.smooth_block(V, r, np.zeros(1), np.ones(1), *TABLE[:-1], out)
+    K.dense.smooth_block(V, r, np.zeros(1), np.array([TABLE.kappa]), TABLE.core, TABLE.slope, TABLE.tail, out)
     assert out == rows * terms("smooth", V[:1], r[:1], 0.0, 1.0).item()
+
+
+@pytest.mark.parametrize("d", [3, 50, 300, 5000])
+@pytest.mark.parametrize("spread", [1e-3, 0.1, 1.0, 1e4])
+def test_smooth_sums_do_not_depend_on_how_crowded_the_tail_is(d, spread):
+    """Quiet, mixed and crowded rows in turn: the kernel's ways of treating them give the same integers."""
+    rng = np.random.default_rng(d)
+    V = rng.standard_t(2.0, (200, d)) * spread * np.where(np.arange(200) % 60 < 30, 1.0, 1e3)[:, None]
+    V[::17, ::2] = np.nan
+    r, inv_s = rng.standard_normal(200), rng.uniform(0.5, 2.0, d)
+    for c in (None, rng.standard_normal(d)):
+        expected = terms("smooth", V, r, 0.0 if c is None else c, inv_s).sum(axis=0)
+        assert np.array_equal(sums("smooth", V, r, c, inv_s, d), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_do_not_depend_on_the_block(dtype):
+    rng = np.random.default_rng(5)
+    X, w = rng.standard_t(3.0, (100, 53)).astype(dtype), rng.standard_normal(53)
+    whole = K.dot(X, w)
+    assert whole.dtype == np.float64
+    assert np.allclose(whole, X.astype(np.float64) @ w, rtol=1e-13, atol=1e-13)
+    for cut in (1, 3, 7, 64):
+        assert np.array_equal(np.concatenate([K.dot(X[a : a + cut], w) for a in range(0, 100, cut)]), whole)
+    assert np.array_equal(np.isnan(K.dot(np.where(X > 2, np.nan, X), w)), (X > 2).any(axis=1))
 
 
 @pytest.mark.parametrize("kind", [*MAPS, "ball", "norms"])

@@ -26,6 +26,7 @@ __all__ = [
     "ball_sums",
     "clip_sums",
     "column_log_histogram",
+    "dot",
     "exact_gram",
     "log_edges",
     "log_histogram",
@@ -84,7 +85,7 @@ def _sum_columns(
     out: Ints,
 ) -> None:
     d = len(out)
-    c, inv_s = _vector(c, 0, 0.0), _vector(inv_s, d, 1.0)
+    c, inv_s = None if c is None else _vector(c, d, 0.0), _vector(inv_s, d, 1.0)
     parts = _parts(block)
     if parts is not None:
         sparse_kernel(*parts, _vector(r, len(parts[2]) - 1, 1.0), c, inv_s, *extra, out)
@@ -99,7 +100,8 @@ def _sum_columns(
             wide = block[:whole] if r is None else block[:whole] * r[:whole, None]
         wide = wide.reshape(-1, fold * d)
         sums = np.zeros(fold * d, dtype=np.int64)
-        dense_kernel(wide, np.ones(len(wide)), np.tile(c, fold), np.tile(inv_s, fold), *extra, sums)
+        centre = None if c is None else np.tile(c, fold)
+        dense_kernel(wide, np.ones(len(wide)), centre, np.tile(inv_s, fold), *extra, sums)
         out += sums.reshape(fold, d).sum(axis=0)
     if whole < rows:
         rest = _vector(None if r is None else r[whole:], rows - whole, 1.0)
@@ -121,7 +123,10 @@ def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats,
 
     ``table`` is `fattail.robust.catoni.table`'s, for the map ``g`` of one ``beta``.
     """
-    _sum_columns(dense.smooth_block, sparse.smooth_rows, block, r, c, inv_s, table[:-1], out)
+    extra = [table.core, table.slope, table.tail]
+    with np.errstate(over="ignore", invalid="ignore"):
+        inv_s = inv_s * table.kappa
+    _sum_columns(dense.smooth_block, sparse.smooth_rows, block, r, c, inv_s, extra, out)
 
 
 def ball_sums(
@@ -149,6 +154,19 @@ def ball_sums(
         _refuse_centre(c)
         rows = _vector(r, len(parts[2]) - 1, 1.0)
         sparse.ball_rows(*parts, rows, _vector(inv_s, len(out), 1.0), limit / radius, limit, out)
+
+
+def dot(block: Block, w: Floats) -> Floats:
+    """Return the products of the rows with ``w``, in float64 whatever the rows are stored in.
+
+    A row's product does not depend on the block it is in. BLAS promises no such thing, and would
+    copy float32 rows to float64 first.
+    """
+    if not isinstance(block, np.ndarray) or block.dtype not in (np.float32, np.float64):
+        return np.asarray(block @ w, dtype=np.float64)
+    out = np.empty(len(block))
+    dense.dot_block(_plain(block), _vector(w, len(w), 0.0), out)
+    return out
 
 
 def row_norms(block: Block, c: Floats | None, inv_s: Floats, out: Floats) -> None:

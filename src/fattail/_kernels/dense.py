@@ -1,6 +1,6 @@
 """Column sums of bounded, quantised terms over one dense block of rows.
 
-Every kernel is serial, holds no lock, and is compiled without licence to reorder or to fuse: a
+Every kernel is serial, holds no lock, and (but for products with a vector) is compiled without licence to reorder or to fuse: a
 term has the same bits in a vector lane, in a remainder loop, in numpy and in the sparse twin.
 Terms are integers of at most 2**30 held in float64, so sums of up to 2**22 rows are exact, and the
 order of rows, blocks and threads cannot show.  The block is read once.
@@ -18,11 +18,11 @@ from numba import njit
 
 JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
 UNIT = 2.0**30
-CAP = 2.0**30  # scaled arguments of the smoothed map saturate here
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
 TILE = 4096  # columns swept before the next row, so that their sums stay in a core's cache
-STRETCH = 32  # columns searched at once for arguments beyond the core
+GROUP = 16384  # terms between two decisions on how to treat those beyond the core
+STRIP = 256  # columns of a row whose arguments beyond the core are dealt with at once
 LANES = 32  # partial sums of a row's squares
 
 
@@ -55,27 +55,26 @@ def near(b, slope):
 
 
 @njit(**JIT)
-def horner(cells, k, x):
-    """Evaluate the polynomial of cell ``k`` at ``x``, from the cell's lower end."""
-    t = x - cells[k, 5]
-    return (((cells[k, 4] * t + cells[k, 3]) * t + cells[k, 2]) * t + cells[k, 1]) * t + cells[k, 0]
+def far(h, a):
+    """Turn the tail polynomial ``h`` into the smoothed map at ``a``, as `near`; NaN counts as 0."""
+    h = np.rint(clamp(h, UNIT))
+    h = h if a > 0.0 else -h
+    return h if a == a else 0.0
 
 
 @njit(**JIT)
-def far(a, shift, base, cells):
-    """Evaluate the smoothed map beyond its core, as `near`; NaN counts as 0."""
-    if a != a:
-        return 0.0
-    x = min(abs(a), CAP)
-    h = horner(cells, (np.float64(x).view(np.uint64) >> np.uint64(shift)) - np.uint64(base), x)
-    return np.rint(clamp(h if a > 0.0 else -h, UNIT))
+def argument(v, r, c, centre, inverse, k):
+    """Return ``(r v - centre[k]) inverse[k]``; no ``c`` means no centre."""
+    if c is None:
+        return r * v * inverse[k]
+    return (r * v - centre[k]) * inverse[k]
 
 
 @njit(**JIT)
-def _load(value, low, size, default, tile):
-    """Copy a stretch of a vector to ``tile``; an empty vector stands for a constant."""
+def _load(value, low, size, tile):
+    """Copy a stretch of a vector to ``tile``: the compiler can see that nothing else is there."""
     for k in range(size):
-        tile[k] = value[low + k] if value.size > 0 else default
+        tile[k] = value[low + k]
 
 
 @njit(**JIT)
@@ -87,81 +86,182 @@ def _flush(acc, low, size, out):
 
 @njit(**JIT)
 def bound_block(V, r, c, inv_s, edge, out):
-    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; an empty c is zero."""
+    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; no c is zero."""
     n, d = V.shape
     width = min(TILE, d)
-    acc, centre, inverse = np.zeros(width), np.empty(width), np.empty(width)
+    acc, inverse = np.zeros(width), np.empty(width)
+    centre = np.empty(0 if c is None else width)
     for low in range(0, d, TILE):
         size = min(TILE, d - low)
-        _load(c, low, size, 0.0, centre)
-        _load(inv_s, low, size, 1.0, inverse)
+        if c is not None:
+            _load(c, low, size, centre)
+        _load(inv_s, low, size, inverse)
         start = np.uint64(low)
         for i in range(n):
             for k in range(np.uint64(size)):
-                acc[k] += bound((r[i] * V[i, start + k] - centre[k]) * inverse[k], edge)
+                acc[k] += bound(argument(V[i, start + k], r[i], c, centre, inverse, k), edge)
             if i % FLUSH == FLUSH - 1:
                 _flush(acc, low, size, out)
         _flush(acc, low, size, out)
 
 
 @njit(**JIT)
-def smooth_block(V, r, c, inv_s, kappa, core, slope, shift, base, cells, out):
-    """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``.
+def _tail_values(args, count, core, tail, u, h):
+    """Write to ``h`` the tail polynomial at ``args``, three steps of Horner's rule at a time.
 
-    A first sweep clamps the arguments to the core, adds the core polynomial in vector registers,
-    and counts the arguments that the clamp moved: few, by design.  For those the difference to
-    the table is added, stretch by stretch if they are few, all together if many.  Integers, so
-    the difference is exact; the count decides speed, never a result.  A term is bounded because
-    a clamped argument is, and the polynomial is public and below 2**30 there.
+    Longer chains of steps would wait for each other, shorter ones for memory.
+    """
+    square = core * core
+    for k in range(np.uint64(count)):
+        u[k] = 4.0 * square / (square + args[k] * args[k]) - 1.0
+        h[k] = tail[0]
+    for step in range(1, tail.size, 3):
+        t0, t1, t2 = tail[step], tail[step + 1], tail[step + 2]
+        for k in range(np.uint64(count)):
+            h[k] = ((h[k] * u[k] + t0) * u[k] + t1) * u[k] + t2
+
+
+@njit(**JIT)
+def _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, moved):
+    """Add the core polynomial of the clamped arguments; count those moved, by row."""
+    total = 0
+    for i in range(rows[0], rows[1]):
+        count = 0
+        for k in range(size):
+            a = argument(V[i, start + k], r[i], c, centre, inverse, k)
+            b = clamp(a, core)
+            acc[k] += near(b, slope)
+            count += 0 if a == b else 1
+        moved[i - rows[0]] = count
+        total += count
+    return total
+
+
+@njit(**JIT)
+def _settle(args, columns, count, core, slope, tail, u, h, acc):
+    """Replace what `_add_core` added for some arguments by the tail's value."""
+    _tail_values(args, count, core, tail, u, h)
+    for k in range(np.uint64(count)):
+        h[k] = far(h[k], args[k]) - near(clamp(args[k], core), slope)
+    for k in range(np.uint64(count)):
+        acc[columns[k]] += h[k]
+
+
+@njit(**JIT)
+def _mend(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, moved):
+    """List the arguments that `_add_core` moved, without a branch, and settle them together."""
+    here, flags = np.empty(STRIP), np.empty(STRIP, dtype=np.uint8)
+    args, columns = np.empty(2 * STRIP), np.empty(2 * STRIP, dtype=np.uint32)
+    u, h = np.empty(2 * STRIP), np.empty(2 * STRIP)
+    listed = np.uint64(0)
+    for i in range(rows[0], rows[1]):
+        if moved[i - rows[0]] == 0:
+            continue
+        for first in range(np.uint64(0), size, np.uint64(STRIP)):
+            many, begin = min(np.uint64(STRIP), size - first), start + first
+            count = moved[i - rows[0]]
+            if STRIP * count < size:  # few strips have any: a look costs less than a list
+                count = 0
+                for k in range(many):
+                    a = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
+                    count += 0 if abs(a) <= core else 1
+            if count > 0:
+                for k in range(many):
+                    here[k] = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
+                    flags[k] = not abs(here[k]) <= core
+                end = listed
+                for k in range(many):
+                    columns[end] = k
+                    end += np.uint64(flags[k])
+                for k in range(listed, end):
+                    args[k] = here[columns[k]]
+                    columns[k] += first
+                listed = end
+                if listed > STRIP:
+                    _settle(args, columns, listed, core, slope, tail, u, h, acc)
+                    listed = np.uint64(0)
+    _settle(args, columns, listed, core, slope, tail, u, h, acc)
+
+
+@njit(**JIT)
+def _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc):
+    """Add core and tail polynomials, whichever is valid; count the arguments beyond the core."""
+    together = max(1, STRIP // size)  # rows: loops are long even where rows are short
+    args, u, h = np.empty(2 * STRIP), np.empty(2 * STRIP), np.empty(2 * STRIP)
+    total = 0
+    for top in range(rows[0], rows[1], together):
+        bottom = min(top + together, rows[1])
+        for first in range(np.uint64(0), size, np.uint64(STRIP)):
+            many, begin = min(np.uint64(STRIP), size - first), start + first
+            at = np.uint64(0)
+            for i in range(top, bottom):
+                for k in range(many):
+                    args[at + k] = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
+                at += many
+            _tail_values(args, at, core, tail, u, h)
+            for k in range(at):
+                b = clamp(args[k], core)
+                inner, outer = near(b, slope), far(h[k], args[k])
+                h[k] = inner if args[k] == b else outer
+                total += 0 if args[k] == b else 1
+            at = np.uint64(0)
+            for _ in range(top, bottom):
+                for k in range(many):
+                    acc[first + k] += h[at + k]
+                at += many
+    return total
+
+
+@njit(**JIT)
+def smooth_block(V, r, c, inv_s, core, slope, tail, out):
+    """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``; no c is zero.
+
+    A few rows at a time. A first sweep clamps the arguments to the core, adds the core polynomial in
+    vector registers, and counts the arguments that the clamp moved: few, by design. Those are
+    listed, and the tail polynomial replaces what was added for them. While they are many, as
+    with a badly chosen scale, rows take both polynomials everywhere instead. Integers, so
+    differences are exact; the counts decide speed, never a result. A term is bounded because a
+    clamped argument is, and the core polynomial is public and below 2**30 there; beyond the core,
+    because `far` ends in a clamp.
     """
     n, d = V.shape
     width = min(TILE, d)
-    acc, centre, inverse, table = np.zeros(width), np.empty(width), np.empty(width), np.empty(width)
-    bits = table.view(np.uint64)
-    rim = near(core, slope)  # what the first sweep adds for an argument beyond, or NaN
+    acc, inverse, centre = np.zeros(width), np.empty(width), np.empty(0 if c is None else width)
+    group = max(1, GROUP // width)
+    moved = np.empty(group, dtype=np.int64)
+    crowded = False
     for low in range(0, d, TILE):
-        size = min(TILE, d - low)
-        _load(c, low, size, 0.0, centre)
-        _load(inv_s, low, size, 1.0, inverse)
-        for k in range(size):
-            inverse[k] *= kappa
-        start, stop = np.uint64(low), np.uint64(size)
-        for i in range(n):
-            beyond = 0
-            for k in range(stop):
-                a = (r[i] * V[i, start + k] - centre[k]) * inverse[k]
-                b = clamp(a, core)
-                acc[k] += near(b, slope)
-                beyond += 0 if a == b else 1
-            if 8 * beyond > size:
-                for k in range(stop):
-                    x = abs((r[i] * V[i, start + k] - centre[k]) * inverse[k])
-                    x = x if x > core else core
-                    table[k] = x if x < CAP else CAP
-                for k in range(stop):
-                    cell = (bits[k] >> np.uint64(shift)) - np.uint64(base)
-                    table[k] = horner(cells, cell, table[k])
-                for k in range(stop):
-                    a = (r[i] * V[i, start + k] - centre[k]) * inverse[k]
-                    h = np.rint(clamp(table[k], UNIT)) - rim
-                    h = h if a > 0.0 else -h
-                    h = h if a == a else -rim
-                    acc[k] += 0.0 if abs(a) <= core else h
-            elif beyond > 0:
-                for first in range(np.uint64(0), stop, np.uint64(STRETCH)):
-                    last = min(first + np.uint64(STRETCH), stop)
-                    beyond = 0
-                    for k in range(first, last):
-                        a = (r[i] * V[i, start + k] - centre[k]) * inverse[k]
-                        beyond += 0 if abs(a) <= core else 1
-                    if beyond > 0:
-                        for k in range(first, last):
-                            a = (r[i] * V[i, start + k] - centre[k]) * inverse[k]
-                            if not abs(a) <= core:
-                                acc[k] += far(a, shift, base, cells) + (rim if a < 0.0 else -rim)
-            if i % FLUSH == FLUSH - 1:
+        start, size = np.uint64(low), np.uint64(min(TILE, d - low))
+        if c is not None:
+            _load(c, low, size, centre)
+        _load(inv_s, low, size, inverse)
+        for top in range(0, n, group):
+            rows = (top, min(top + group, n))
+            if crowded:
+                beyond = _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc)
+            else:
+                beyond = _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, moved)
+                if beyond > 0:
+                    _mend(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, moved)
+            crowded = 4 * beyond > (rows[1] - rows[0]) * np.int64(size)
+            if top % FLUSH < group:
                 _flush(acc, low, size, out)
         _flush(acc, low, size, out)
+
+
+@njit(**{**JIT, "fastmath": {"nsz", "reassoc", "contract"}})
+def dot_block(V, w, out):
+    """Write to ``out`` the products of the rows with ``w``.
+
+    No bound rests on these, so the compiler may order and fuse the sum of a row as it likes: it
+    does so alike for every row.
+    """
+    n, d = V.shape
+    for i in range(n):
+        total = 0.0
+        for j in range(d):
+            total += V[i, j] * w[j]
+        out[i] = total
 
 
 @njit(**JIT)

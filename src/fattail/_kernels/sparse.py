@@ -12,14 +12,14 @@ import math
 import numpy as np
 from numba import njit
 
-from .dense import JIT, LANES, UNIT, bound, clamp, far, finite, fold, near, rescale, shrink
+from .dense import JIT, LANES, UNIT, argument, bound, clamp, far, finite, fold, near, rescale, shrink
 
 
 @njit(**JIT)
 def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
-    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; an empty c is zero."""
+    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; no c is zero."""
     d = out.size
-    zeros = np.zeros(c.size, dtype=np.int64)
+    zeros = np.zeros(0 if c is None else d, dtype=np.int64)
     rows = 0
     for i in range(indptr.size - 1):
         finite_row = abs(r[i]) < math.inf  # else r * 0 is NaN, and an implicit zero counts 0
@@ -29,26 +29,32 @@ def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
             j = np.int64(indices[k])
             if last < j < d:
                 last = j
-                centre = 0.0
-                if c.size > 0:
-                    centre = c[j]
+                if c is not None:
                     zeros[j] -= finite_row
-                out[j] += np.int64(bound((r[i] * data[k] - centre) * inv_s[j], edge))
-    for j in range(c.size):
-        out[j] += (rows + zeros[j]) * np.int64(bound((0.0 - c[j]) * inv_s[j], edge))
+                out[j] += np.int64(bound(argument(data[k], r[i], c, c, inv_s, j), edge))
+    if c is not None:
+        for j in range(d):
+            out[j] += (rows + zeros[j]) * np.int64(bound((0.0 - c[j]) * inv_s[j], edge))
 
 
 @njit(**JIT)
-def smooth(a, core, slope, shift, base, cells):
+def smooth(a, core, slope, tail):
     """Evaluate the smoothed map at one argument, rounded, in units of 2**-30."""
-    return near(a, slope) if abs(a) <= core else far(a, shift, base, cells)
+    if abs(a) <= core:
+        return near(a, slope)
+    square = core * core
+    u = 4.0 * square / (square + a * a) - 1.0
+    h = tail[0]
+    for k in range(1, tail.size):
+        h = h * u + tail[k]
+    return far(h, a)
 
 
 @njit(**JIT)
-def smooth_rows(data, indices, indptr, r, c, inv_s, kappa, core, slope, shift, base, cells, out):
-    """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``."""
+def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, tail, out):
+    """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``; no c is zero."""
     d = out.size
-    zeros = np.zeros(c.size, dtype=np.int64)
+    zeros = np.zeros(0 if c is None else d, dtype=np.int64)
     rows = 0
     for i in range(indptr.size - 1):
         finite_row = abs(r[i]) < math.inf
@@ -58,15 +64,12 @@ def smooth_rows(data, indices, indptr, r, c, inv_s, kappa, core, slope, shift, b
             j = np.int64(indices[k])
             if last < j < d:
                 last = j
-                centre = 0.0
-                if c.size > 0:
-                    centre = c[j]
+                if c is not None:
                     zeros[j] -= finite_row
-                a = (r[i] * data[k] - centre) * (inv_s[j] * kappa)
-                out[j] += np.int64(smooth(a, core, slope, shift, base, cells))
-    for j in range(c.size):
-        a = (0.0 - c[j]) * (inv_s[j] * kappa)
-        out[j] += (rows + zeros[j]) * np.int64(smooth(a, core, slope, shift, base, cells))
+                out[j] += np.int64(smooth(argument(data[k], r[i], c, c, inv_s, j), core, slope, tail))
+    if c is not None:
+        for j in range(d):
+            out[j] += (rows + zeros[j]) * np.int64(smooth((0.0 - c[j]) * inv_s[j], core, slope, tail))
 
 
 @njit(**JIT)
