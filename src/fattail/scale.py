@@ -77,6 +77,8 @@ _OCTAVES = 160
 _LOCATION_STEPS, _SCALE_STEPS = 16, 2
 # Octaves of a tail histogram below and above its scale.
 BELOW, ABOVE = 20, 16
+# Where no spread was found, rows are looked for up to this many octaves above the center, or above 2^10.
+_WIDE = 10
 
 
 def _column_counts(data: PrivateData, center: Floats, steps: int, fold: Fold | None) -> NDArray[np.int64]:
@@ -118,12 +120,13 @@ def column_medians(
     *Privacy.* As ``magnitude_quantile``, on the cells of a signed grid: each column is one
     selection with scores of sensitivity 1.
     """
+    favour = 5.0 if center is None else 0.0  # zero is a common value; an answer to refine is not
     center = np.zeros(data.d) if center is None else center
     counts = _column_counts(data, center, _LOCATION_STEPS, fold)
     edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _LOCATION_STEPS)
     positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
     values = np.concatenate((-positive[::-1], [0.0], positive))
-    weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], 5.0)  # zero is a common value
+    weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], favour)
     weight = np.concatenate((weight, _familiarity(np.log2(positive), 16.0))) * curator.noise(selection)
     half = data.size(fold) / 2
     medians = np.empty(data.d)
@@ -244,6 +247,10 @@ def column_tails(
     counts = _column_counts(data, center, _SCALE_STEPS, fold)
     edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS)
     chosen = _select_scales(curator, selection, counts, center, data.size(fold), fold)
+    # A column that is constant but for rows too rare for the selection: counted on a public scale instead.
+    still = chosen == 0
+    top = np.log2(np.maximum(np.abs(center), 2.0**_WIDE)) + _WIDE
+    chosen = np.where(still, np.clip(_SCALE_STEPS * (np.ceil(top) + _OCTAVES), 0, len(edges) - 1).astype(np.intp), chosen)
     octaves = _SCALE_STEPS * np.arange(-BELOW, ABOVE + 1)
     tails = np.empty((data.d, 2, len(octaves)), dtype=np.int64)
     for j in range(data.d):
@@ -253,7 +260,15 @@ def column_tails(
     moved = {"l1": 2.0 * data.d, "l2": float(np.sqrt(2.0 * data.d))}[release.norm]
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
     noisy = curator.release(release, Bounded(ONE * tails, ONE * moved, release.norm, fold, unit=1.0 / ONE))
-    return edges[chosen], noisy
+    spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
+    still &= ~np.array([occupied(c, float(spread)).any() for c in noisy])
+    return np.where(still, edges[0], edges[chosen]), noisy
+
+
+def occupied(counts: Floats, noise: float) -> NDArray[np.bool_]:
+    """For each octave of noisy counts, whether there are surely rows in it and the next three."""
+    four = np.convolve(counts.sum(axis=0), np.ones(4))[3:]
+    return np.asarray(four > 5 * noise * np.sqrt(8))
 
 
 # Octaves that a row may name in the local model: each one costs a noisy answer per row.

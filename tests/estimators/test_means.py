@@ -104,6 +104,13 @@ def test_mostly_zeros_are_not_mistaken_for_all_zeros():
     assert abs(fattail.mean(x, random_state=0).value / (0.1 * np.exp(3.5)) - 1) < 0.2
 
 
+def test_rows_too_rare_for_the_selection_of_a_scale_are_found_by_the_counts():
+    rng = np.random.default_rng(1)
+    x = np.where(rng.random(20_000) < 0.96, 0.0, rng.lognormal(7, 1, 20_000))
+    answers = np.array([fattail.mean(x, epsilon=0.5, random_state=seed).value for seed in range(9)])
+    assert abs(np.median(answers) / (0.04 * np.exp(7.5)) - 1) < 0.3
+
+
 def test_negated_data_give_a_negated_mean():
     x = 1 + np.random.default_rng(0).pareto(1.8, 20_000)
     up, down = (fattail.mean(s * x, random_state=0).value for s in (1, -1))
@@ -115,7 +122,7 @@ def test_predicted_bias_is_taken_out(monkeypatch):
     x = np.random.default_rng(5).exponential(size=5000)
     values = []
     for bias in (0.0, 0.5):
-        monkeypatch.setattr(adaptive, "choose_ends", lambda *a, b=bias, **k: Ends(1.0, 1.0, b, 0.0, 0.0))
+        monkeypatch.setattr(adaptive, "choose_ends", lambda *a, b=bias, **k: Ends(1.0, 1.0, b, 0.0, 0.0, 0.0, 0.0))
         values.append(fattail.mean(x, random_state=0).value)
     shift = (values[1] - values[0]) / 0.5
     assert np.log2(shift) * 2 == pytest.approx(round(np.log2(shift) * 2))  # half of the scale, a power of sqrt 2

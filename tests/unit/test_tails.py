@@ -22,12 +22,17 @@ def nothing(u):
     return 0.5 * (u < 1e-4)
 
 
+def fit(survival):
+    return tails.Posterior.of(counts(survival)[BELOW - 2 :], ROWS, NOISE, 1e-5, 1e-12).tail(0.0)
+
+
 def test_excess_beyond_the_ends_is_predicted_to_within_a_factor():
-    near = tails.ENDS <= 1
+    ends = tails.ENDS[tails.EDGES[0] <= tails.ENDS]
+    near = ends <= 1
     predicted = []
     for index in (1.7, 2.0, 3.0):
-        fitted = tails.fit_tail(counts(lambda u, a=index: pareto(u, a))[BELOW - 2 :], ROWS, NOISE)
-        truth = 0.5 * 0.05 / (index - 1) * (1 + tails.ENDS / 0.05) ** (1 - index)
+        fitted = fit(lambda u, a=index: pareto(u, a))
+        truth = 0.5 * 0.05 / (index - 1) * (1 + ends / 0.05) ** (1 - index)
         ratio = fitted.excess[near] / truth[near]
         assert np.all((ratio > 0.4) & (ratio < 1.6))
         assert np.all(np.abs(fitted.excess - truth)[near] < 2 * np.sqrt(fitted.variance[near]))
@@ -36,8 +41,7 @@ def test_excess_beyond_the_ends_is_predicted_to_within_a_factor():
 
 
 def test_an_empty_side_has_no_excess():
-    fitted = tails.fit_tail(counts(nothing)[BELOW - 2 :], ROWS, NOISE)
-    assert fitted.excess[0] * ROWS < 5
+    assert fit(nothing).excess[0] * ROWS < 5
 
 
 def test_one_sided_data_get_a_one_sided_interval_and_a_positive_correction():
@@ -50,6 +54,26 @@ def test_equal_tails_cancel():
     ends = tails.choose_ends(np.array([counts(pareto), counts(pareto)]), ROWS, NOISE, 1e-5, 10.0)
     assert ends.below == ends.above
     assert abs(ends.bias) < 1e-6
+
+
+def test_equal_tails_are_cut_within_the_body():
+    both = np.array([counts(pareto), counts(pareto)])
+    alike, unlike = (tails.choose_ends(c, ROWS, NOISE, 1e-5, 10.0) for c in (both, both * [[1.0], [0.5]]))
+    assert alike.above < tails.EDGES[0] < unlike.above
+
+
+def test_the_bias_of_one_heavy_tail_may_be_more_rather_than_less():
+    ends = tails.choose_ends(np.array([counts(pareto), counts(nothing)]), ROWS, NOISE, 1e-4, 10.0)
+    assert 0 < ends.less < ends.more
+
+
+def test_a_conceivable_tail_costs_less_where_there_may_be_none(monkeypatch):
+    faint = np.array([counts(lambda u: 0.02 * (1 + u / 0.3) ** -2.0), counts(nothing)])
+    careful = tails.choose_ends(faint, ROWS, 4 * NOISE, 1e-4, 10.0)
+    monkeypatch.setattr(tails, "_REGRET", 0.0)
+    plain = tails.choose_ends(faint, ROWS, 4 * NOISE, 1e-4, 10.0)
+    assert 0 < careful.bias < plain.bias
+    assert careful.above < plain.above
 
 
 def test_more_noise_means_a_shorter_interval():

@@ -21,6 +21,8 @@ from fattail.tails import Ends, choose_ends
 Floats = NDArray[np.float64]
 Noise = Laplace | Gaussian
 
+_NORMAL = 1.96  # two-sided 95 % of the normal law
+
 
 class Estimate(NamedTuple):
     """A mean and, where they are known, the errors of which an interval is made (per column)."""
@@ -29,7 +31,7 @@ class Estimate(NamedTuple):
     noise: Floats | None = None
     """Standard deviation of the noise."""
     spread: Floats | None = None
-    """Standard deviation of everything else: sampling, and bias as far as it is known."""
+    """Standard deviation of everything else: sampling, and bias as far as it is known; per column, or below and above of each."""
     laplace: bool = False
     """The noise is of the Laplace, not the normal law."""
 
@@ -39,8 +41,9 @@ class Estimate(NamedTuple):
             return np.full((len(self.value), 2), np.nan)
         normal = float(ndtri((1 + confidence) / 2))
         quantile = -math.log1p(-confidence) / math.sqrt(2) if self.laplace else normal
-        half = np.sqrt((normal * self.spread) ** 2 + (quantile * self.noise) ** 2)
-        return np.stack((self.value - half, self.value + half), axis=1)
+        spread = np.reshape(self.spread, (len(self.value), -1))
+        half = np.sqrt((normal * spread) ** 2 + (quantile * self.noise[:, None]) ** 2)
+        return np.asarray(self.value[:, None] + np.array([-1.0, 1.0]) * half)
 
 
 def additive(name: str, d: int, epsilon: float, delta: float, share: float = 1.0) -> Noise:
@@ -89,7 +92,7 @@ class Pilot:
         pure = pure_is_better(d, epsilon, delta, parts=1.2)
         multiplier = math.sqrt(2) * d / epsilon if pure else math.sqrt(d) * gaussian_multiplier(epsilon, delta)
         t = min(max((math.log10(n / multiplier) - 2.55) / 1.3, 0.0), 1.0)
-        location, scale, counts = 0.12 - 0.09 * t, 0.12 - 0.06 * t, 0.22 - 0.10 * t
+        location, scale, counts = 0.12 - 0.10 * t, 0.08 - 0.05 * t, 0.40 - 0.10 * t
         _check_rows(n, 2 * d / (location * epsilon) if pure else multiplier / math.sqrt(location / 2))
         rest = 1 - location - scale - counts
         looks = d * (2 if t > 0.4 else 1)  # where rows allow, the location is refined once
@@ -161,11 +164,11 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     pilot = Pilot.plan(data.n, data.d, curator.epsilon, curator.delta)
     curator.plan(*pilot.mechanisms)
     center, scale, ends = pilot.run(curator, data)
-    below, above, bias, bias_variance, sampling = np.array(ends).T
+    below, above, bias, bias_variance, sampling, less, more = np.array(ends).T
     clipped = Clip(center=center + scale * (above - below) / 2, bound=scale * (above + below) / 2).mean(data)
     value = curator.release(pilot.release, clipped.to(pilot.release.norm)) + scale * bias
     noise = noise_std(curator, pilot.release, per_column(pilot.release, data.d) / data.n) * scale * (above + below)
-    # The interval trusts the predicted bias half as far as the choice of the ends did.
-    doubt = 4 * bias_variance + (bias / 2) ** 2
-    spread = scale * np.sqrt(np.maximum(sampling - ((value - center) / scale) ** 2 / data.n, 0.0) + doubt)
+    # The interval does not weigh shapes of tails by what they can lose, and doubts the predicted bias on either side.
+    within = np.maximum(sampling - ((value - center) / scale) ** 2 / data.n, 0.0) + bias_variance
+    spread = scale[:, None] * np.sqrt(within[:, None] + (np.stack((less, more), axis=1) / _NORMAL) ** 2)
     return Estimate(value, noise, spread, isinstance(pilot.release, Laplace))
