@@ -33,6 +33,8 @@ SCALE, MOMENTS = 0.012, 0.03
 HALF_OCTAVE = 2**-0.5
 # Gradients are clipped at a low quantile of their length: what is lost of them is less than the noise saved.
 QUANTILE = 0.35
+# Longest step for labels, in log-odds.
+FARTHEST = 3.0
 
 
 @dataclass(frozen=True)
@@ -231,9 +233,12 @@ def refine(
         inverse, informed = (moments, 1.0) if fit.has_tails else _saturated(moments, fit)
         released, noise = clipped_gradient(curator, gradient, data, fit, clip)
         curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, 0.1, 1.0))
-        weight = gradient.share * (0.25 if fit.has_tails and t == 0 else 1.0)  # the first is farthest from the minimiser
+        weight = gradient.share * (1.0 if t else 0.25)  # the first is farthest from the minimiser
         scaled = released[:-1] / curvature
-        points.append(Point(weight, theta, scaled, inverse @ scaled, noise / curvature))
+        direction = inverse @ scaled
+        if not fit.has_tails:  # where a loss saturates, noise can point anywhere far away: no step beyond a few log-odds
+            direction = direction / max(1.0, math.sqrt(float(direction @ np.linalg.solve(moments, direction))) / FARTHEST)
+        points.append(Point(weight, theta, scaled, direction, noise / curvature))
         if t:
             step = _secant(points[-2], points[-1], inverse, step)
         total = sum(p.weight for p in points)
