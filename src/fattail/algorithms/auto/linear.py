@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 COUNTS, WIDE = 0.006, 0.4  # shares: each set of counts, and all of movement 4
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 PER_OCTAVE = 2
-ENOUGH = 100_000  # rows for counts and moments; all but the last three steps take twice as many
+ENOUGH = 100_000  # rows for counts and moments; early steps take twice as many
 LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
 
 
@@ -67,6 +67,10 @@ class Budget:
         return cls(min(max(columns, 0.01), MOST_COLUMNS), moments, radius, radius**2 * spectral / math.sqrt(moments))
 
     @property
+    def sharp(self) -> bool:
+        return self.blur <= 0.06
+
+    @property
     def lost(self) -> bool:
         """Most directions are lost in the noise of the moments."""
         return self.blur > 2
@@ -78,8 +82,8 @@ class Budget:
         are as bold as the blur allows.
         """
         if logistic:
-            return 8, min(max(0.95 - 2.0 * self.blur, 0.5), 0.9), 2.0
-        return (5, 0.85, 3.0) if self.blur <= 0.06 else (8, 0.65, 2.0)
+            return 7 if self.sharp else 8, min(max(0.95 - 2.0 * self.blur, 0.5), 0.9), 2.0
+        return (5, 0.85, 3.0) if self.sharp else (8, 0.65, 2.0)
 
 
 @registered(
@@ -102,7 +106,10 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     every = max(1, n // ENOUGH)
     budget = Budget.of(n // every, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = budget.pace(logistic)
-    shapes = 2 if logistic else 1
+    # Where the loss flattens, curvature falls as the fit grows: the shape is taken anew, for labels twice where that is cheap.
+    flattens = math.isfinite(target.loss.slope)
+    renewed = () if not flattens else (4,) if not budget.sharp else (2, 4) if logistic else (2,)
+    shapes = 1 + len(renewed)
     units = Units.planned(p, budget.columns, budget.moments, budget.radius, shapes)
     lengths = Gaussian("row length counts", COUNTS * shapes, count=shapes)
     residuals = Gaussian("residual counts", COUNTS * steps, count=steps)
@@ -114,13 +121,14 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
 
     model = Model(curator, data, prepare(curator, units, data, target, every, visible=budget.lost), every)
     model.count_lengths(lengths)
+    full = 1 if logistic and budget.sharp else 3  # steps on all rows; a sharp shape needs no more
     for t, gradient in enumerate(gradients):
-        if logistic and t == steps // 2:
+        if t in renewed:
             model.reshape(units.moments)
             model.count_lengths(lengths)
         if not logistic:
             model.count_residuals(residuals)
-        model.step(gradient, gradients[-1], damping, max(1, every // 2) if t < steps - 3 else 1)
+        model.step(gradient, gradients[-1], damping, max(1, every // 2) if t < steps - full else 1)
     if wide:
         wide.apply(model)
     return model.fit(steps)
@@ -144,6 +152,7 @@ class Model:
         self.p, self.logistic = problem.p, problem.target.logistic
         self.w = problem.start
         self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
+        self.renewals = 0
         self.lengths = self.residuals = (np.zeros(1), np.ones(1))
         self.noise = self.sampling = 0.0  # variances of w, per coordinate of u
         self.intercept = 0.0  # further variance of the intercept
@@ -151,7 +160,8 @@ class Model:
     def reshape(self, release: Gaussian) -> None:
         """Second moments weighted with the loss's curvature at the present fit."""
         if self.p <= WIDEST:
-            self.problem, self.bend = reshape(self.curator, release, self.data, self.problem, self.w, self.every), 1.0
+            self.problem = reshape(self.curator, release, self.data, self.problem, self.w, self.every)
+            self.bend, self.renewals = 1.0, self.renewals + 1
 
     def count_lengths(self, release: Gaussian) -> None:
         """Distribution of the lengths of u."""
@@ -219,10 +229,10 @@ class Wide:
     def planned(cls, steps: int, damping: float, growth: float) -> Wide:
         shares = 0.75 * WIDE * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
         return cls(
-            Gaussian("residual tails", 0.1 * WIDE, count=steps + 1),
+            Gaussian("residual tails", 0.1 * WIDE, count=steps + 2),
             Gaussian("mean row", 0.05 * WIDE),
             tuple(Gaussian(f"wide gradient {t + 1}", float(share)) for t, share in enumerate(shares)),
-            Gaussian("mean residual", 0.1 * WIDE),
+            Gaussian("mean residual", 0.1 * WIDE, count=2),
             damping if steps > 1 else 1.0,
         )
 
@@ -240,6 +250,7 @@ class Wide:
         return math.ldexp(1.0, LOWEST + (int(seen[-1]) + 1 if len(seen) else 1 - LOWEST))
 
     def apply(self, model: Model) -> None:
+        self._move_intercept(model)
         self._move_slopes(model)
         self._move_intercept(model)
 
@@ -249,16 +260,17 @@ class Wide:
         weight, length = model.lengths
         pulled = np.minimum(length, radius)
         curvature = max(float(weight @ (pulled * length)), 1e-12) / max(float(weight @ length**2), 1e-12)
+        # A skewed noise leaves a mean even under a wide clip; it points along the mean row.
+        constant = model.mean_row(self.row, radius)
+        constant /= max(float(np.linalg.norm(constant)), 1e-300)
         noise = clip = 0.0
         for release in self.slopes:
             clip = self._reach(model)
             released = model.gradient(release, Choice(clip, radius, 1.0, 1.0))
+            released -= constant * (constant @ released)
             model.w = model.problem.move(model.w, -released, self.damping / curvature)
             noise = (1 - self.damping) ** 2 * noise + (self.damping * curator.noise(release, 2 * clip * radius / n)) ** 2
         change = np.linalg.lstsq(model.problem.frame.shape.T, model.w - start, rcond=None)[0]
-        # A skewed noise leaves a mean even under a wide clip; it points along the mean row.
-        constant = model.mean_row(self.row, radius)
-        change -= constant * (constant @ change) / max(float(constant @ constant), 1e-300)
         # Error of a coordinate: privacy noise, and sampling under the wide clip.
         square = float(share @ np.minimum(size, clip) ** 2) * float(weight @ pulled**2) / p
         error = (noise + square / n) / curvature**2
@@ -321,7 +333,8 @@ def _best(model: Model, noise: float) -> Choice:
         clips = (
             2.0 ** np.arange(-10.0, 10.01, 0.5) if math.isinf(model.problem.loss.slope) else np.array([model.problem.loss.slope])
         )
-        kept = np.array([share[size <= c].sum() for c in clips])
+        # A renewed shape contains the share of residuals below the threshold.
+        kept = np.ones(1) if model.renewals else np.array([share[size <= c].sum() for c in clips])
         square = np.array([share @ np.minimum(size, c) ** 2 for c in clips])
         variance = variance / model.p
     error = square[:, None] * variance / model.data.n + (noise * clips[:, None] * radii) ** 2
@@ -330,4 +343,8 @@ def _best(model: Model, noise: float) -> Choice:
     if not np.any(np.isfinite(error)):
         return Choice(float(clips[len(clips) // 2]), math.sqrt(model.p), 0.5, 1.0)
     i, j = np.unravel_index(int(np.argmin(error)), error.shape)
-    return Choice(float(clips[i]), float(radii[j]), float(max(kept[i], 0.02) * curvature[j]), float(square[i] * variance[j]))
+    kept_curvature = float(max(kept[i], 0.02) * curvature[j])
+    if model.renewals > 1:
+        # Rows whose label is all but certain are by now the longest, and have no curvature to lose.
+        kept_curvature = max(kept_curvature, 0.7)
+    return Choice(float(clips[i]), float(radii[j]), kept_curvature, float(square[i] * variance[j]))
