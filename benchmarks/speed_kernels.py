@@ -1,7 +1,7 @@
 """Time of one pass of each kernel, as a ratio to one read of the data, to two BLAS passes, and to naive numpy.
 
-Everything that is compared is timed in turn within one round, and a ratio is the median over rounds
-of the ratios within a round: a shared machine slows all of them alike.  Naive numpy/scipy is timed
+Everything that is compared is timed in turn within one round, in CPU seconds of all threads, and a ratio is the
+median over rounds of the ratios within a round: a shared machine slows all of them alike.  Naive numpy/scipy is timed
 on a fraction of the rows (its temporaries would not fit otherwise) and scaled to all of them.
 
     python benchmarks/speed_kernels.py            # writes benchmarks/results/speed_kernels.csv
@@ -87,15 +87,15 @@ def naive_ball(V: np.ndarray, r: np.ndarray, radius: float) -> np.ndarray:
 
 
 def seconds_of(tasks: dict[str, Task], rounds: int = ROUNDS) -> dict[str, np.ndarray]:
-    """Seconds by task and round."""
+    """CPU seconds by task and round: wall time would count who else is running."""
     for task in tasks.values():
         task()
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
-            begin = time.perf_counter()
+            begin = time.process_time()
             task()
-            seconds[name].append(time.perf_counter() - begin)
+            seconds[name].append(time.process_time() - begin)
     return {name: np.array(times) for name, times in seconds.items()}
 
 
@@ -107,7 +107,7 @@ def kernel_tasks(X: Any, r: np.ndarray, y: np.ndarray, w: np.ndarray, s: float, 
     def add(kernel: Callable[..., None], *extra: Any, fused: bool = False) -> Task:
         def part(start: int, stop: int) -> np.ndarray:
             block, out = X[start:stop], np.zeros(d, dtype=np.int64)
-            factor = derivative(block @ w, y[start:stop]) if fused else r[start:stop]
+            factor = derivative(K.dot(block, w), y[start:stop]) if fused else r[start:stop]
             kernel(block, factor, None, inverse, *extra, out)
             return out
 
@@ -177,10 +177,11 @@ def measure(n: int, d: int) -> Iterator[dict[str, Any]]:
                 "scale": regime,
                 "beyond core": round(beyond_core(X, r, s), 4),
                 "pass": name,
-                "ms": round(float(np.median(times)) * 1e3, 2),
+                "cpu ms": round(float(np.median(times)) * 1e3, 2),
                 "over one read": over(times, seconds["one read"]),
                 "over X @ w and X.T @ r": over(times, seconds["X @ w and X.T @ r"]),
                 "naive over this": "" if against is None else over(against, times),
+                "load": round(os.getloadavg()[0], 1),
             }
 
 
@@ -224,28 +225,28 @@ def measure_sparse(n: int, d: int, density: float) -> Iterator[dict[str, Any]]:
             "dtype": f"CSR {density:.0%}",
             "scale": "sqrt(n)",
             "pass": name,
-            "ms": round(float(np.median(times)) * 1e3, 2),
+            "cpu ms": round(float(np.median(times)) * 1e3, 2),
             "over one read": over(times, seconds["one read"]),
         }
 
 
 FIRST_CALL = """
 import time
-begin = time.perf_counter()
+begin = time.process_time()
 import numpy as np, scipy.special
-ready = time.perf_counter()
+ready = time.process_time()
 from fattail import _kernels as K
 from fattail.robust import catoni
-loaded = time.perf_counter()
+loaded = time.process_time()
 V, out = np.ones((1000, 50)), np.zeros(50, dtype=np.int64)
 def call():
     K.clip_sums(V, None, None, np.ones(50), out)
     K.smooth_sums(V, None, None, np.ones(50), catoni.table(2.0), out)
     K.ball_sums(V, None, None, np.ones(50), 1.0, out)
 call()
-first = time.perf_counter()
+first = time.process_time()
 call()
-print(loaded - ready, first - loaded, time.perf_counter() - first)
+print(loaded - ready, first - loaded, time.process_time() - first)
 """
 
 
@@ -256,7 +257,7 @@ def first_call() -> Iterator[dict[str, Any]]:
     runs = [[float(x) for x in subprocess.check_output(command, env=env).split()] for _ in range(6)]
     names = ("import of the kernels", "first clip, smooth and ball", "second")
     for name, value in zip(names, np.median(runs[1:], axis=0), strict=True):
-        yield {"n": 1000, "d": 50, "dtype": "float64", "pass": f"new process: {name}", "ms": round(float(value) * 1e3, 2)}
+        yield {"n": 1000, "d": 50, "dtype": "float64", "pass": f"new process: {name}", "cpu ms": round(float(value) * 1e3, 2)}
 
 
 def choose_block(n: int, d: int) -> None:
