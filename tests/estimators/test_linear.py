@@ -134,6 +134,15 @@ def test_squared_loss_aims_at_means_and_huber_at_the_bulk():
     assert bulk.intercept_ < np.exp(0.72) - 0.3
 
 
+def test_columns_that_show_in_no_single_octave_are_found():
+    rng = np.random.default_rng(0)
+    X = 0.01 * rng.standard_t(3, (6_000, 20))
+    y = X.sum(axis=1)
+    model = DPLinearRegression(epsilon=0.5, delta=1e-5, random_state=0).fit(X, y)
+    assert np.mean(model.coef_ != 0) > 0.9
+    assert np.var(y - X @ model.coef_) < 0.5 * np.var(y)
+
+
 def test_intervals_cover():
     hits = []
     for seed in range(12):

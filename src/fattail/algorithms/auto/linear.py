@@ -106,9 +106,9 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     every = max(1, n // ENOUGH)
     budget = Budget.of(n // every, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = budget.pace(logistic)
-    # Where the loss flattens, curvature falls as the fit grows: the shape is taken anew, for labels twice where that is cheap.
-    flattens = math.isfinite(target.loss.slope)
-    renewed = () if not flattens else (4,) if not budget.sharp else (2, 4) if logistic else (2,)
+    # A label's curvature falls as the fit grows, so its shape is taken anew: more often where that is cheap.
+    # A Huber loss gains curvature as the fit settles; there a renewed shape makes steps too long.
+    renewed = () if not logistic else (2, 4) if budget.sharp else (4,)
     shapes = 1 + len(renewed)
     units = Units.planned(p, budget.columns, budget.moments, budget.radius, shapes)
     lengths = Gaussian("row length counts", COUNTS * shapes, count=shapes)
@@ -333,8 +333,7 @@ def _best(model: Model, noise: float) -> Choice:
         clips = (
             2.0 ** np.arange(-10.0, 10.01, 0.5) if math.isinf(model.problem.loss.slope) else np.array([model.problem.loss.slope])
         )
-        # A renewed shape contains the share of residuals below the threshold.
-        kept = np.ones(1) if model.renewals else np.array([share[size <= c].sum() for c in clips])
+        kept = np.array([share[size <= c].sum() for c in clips])
         square = np.array([share @ np.minimum(size, c) ** 2 for c in clips])
         variance = variance / model.p
     error = square[:, None] * variance / model.data.n + (noise * clips[:, None] * radii) ** 2
