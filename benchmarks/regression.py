@@ -1,6 +1,6 @@
 """Private regression and classification of heavy-tailed data.
 
-    python benchmarks/regression.py [--quick] [--only synthetic,real,summary,rates,speed]
+    python benchmarks/regression.py [--quick] [--only linear,logistic,real,summary,rates,speed]
 
 Synthetic: d = 10, unit coefficients, intercept 1 (-0.3 for labels); log-normal(0, 1) or Student t(3) features;
 centred log-normal(1.2) noise, or logistic labels. *parameter* is the relative l2 error of the coefficients,
@@ -22,6 +22,7 @@ import os
 import time
 import warnings
 from collections import defaultdict
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -35,21 +36,31 @@ from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, 
 
 DELTA = 1e-5
 EPSILONS = (0.5, 1.0, 2.0)
+DRAWS = {10_000: 10, 100_000: 5}
 RESULTS = Path(__file__).parent / "results"
 METHODS = ("smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped")
 
 
 def competitors(logistic):
+    """Name: (grid, fits for all of the grid)."""
+
+    def one_by_one(fit):
+        return lambda X, y, e, delta, rng, grid: [fit(X, y, e, delta, rng, told) for told in grid]
+
+    full = partial(clipped_descent.fit_all, logistic=logistic)
+    sampled = partial(clipped_descent.fit_all, logistic=logistic, sampled=True)
     found = {
-        "clipped GD": (clipped_descent.GRID, lambda *a: clipped_descent.fit(*a, logistic)),
-        "DP-SGD": (clipped_descent.SAMPLED_GRID, lambda *a: clipped_descent.fit(*a, logistic, sampled=True)),
+        "clipped GD": (clipped_descent.GRID, full),
+        "DP-SGD": (clipped_descent.SAMPLED_GRID, sampled),
+        "clipped GD, untuned": ([clipped_descent.UNTUNED], full),
+        "DP-SGD, untuned": ([clipped_descent.UNTUNED], sampled),
     }
     if logistic:
-        return found | {"diffprivlib": (diffprivlib_models.LOGISTIC_GRID, diffprivlib_models.fit_logistic)}
+        return found | {"diffprivlib": (diffprivlib_models.LOGISTIC_GRID, one_by_one(diffprivlib_models.fit_logistic))}
     return found | {
-        "AdaSSP": (adassp.GRID, adassp.fit),
-        "TukeyEM": (tukey_em.GRID, tukey_em.fit),
-        "diffprivlib": (diffprivlib_models.LINEAR_GRID, diffprivlib_models.fit_linear),
+        "AdaSSP": (adassp.GRID, one_by_one(adassp.fit)),
+        "TukeyEM": (tukey_em.GRID, one_by_one(tukey_em.fit)),
+        "diffprivlib": (diffprivlib_models.LINEAR_GRID, one_by_one(diffprivlib_models.fit_linear)),
     }
 
 
@@ -67,8 +78,13 @@ def draw(law, logistic, n, seed):
     return X, X @ w + 1.0 + rng.lognormal(0, 1.2, n) - math.exp(0.72), w, 1.0
 
 
+@lru_cache
+def test_rows(law):
+    return features(law, 100_000, np.random.default_rng(12345))
+
+
 def errors(law, logistic, w, b, coef, intercept):
-    X = features(law, 100_000, np.random.default_rng(12345))
+    X = test_rows(law)
     z, truth = np.clip(X @ coef + intercept, -700, 700), X @ w + b
     if logistic:
         excess = np.mean(np.logaddexp(0, z) - expit(truth) * z - np.logaddexp(0, truth) + expit(truth) * truth)
@@ -92,29 +108,27 @@ def geometric(values):
 
 
 def best(grid, run, trials, measure):
-    """Smallest geometric mean error over a grid, for each measure by itself."""
+    """Smallest geometric mean error over a grid, for each measure by itself; ``run`` fits a trial for all of the grid."""
+    results = defaultdict(list)
+    for trial in trials:
+        for told, fitted in zip(grid, run(trial, grid), strict=True):
+            for name, value in measure(trial, *fitted).items():
+                results[name, told].append(value if np.isfinite(value) else 1e30)
     found = defaultdict(lambda: (math.inf, None))
-    for told in grid:
-        results = defaultdict(list)
-        for trial in trials:
-            for name, value in measure(trial, *run(trial, told)).items():
-                results[name].append(value if np.isfinite(value) else 1e30)
-        for name, values in results.items():
-            found[name] = min(found[name], (geometric(values), told), key=lambda pair: pair[0])
+    for (name, told), values in results.items():
+        found[name] = min(found[name], (geometric(values), told), key=lambda pair: pair[0])
     return found
 
 
-def synthetic(quick):
-    rows = []
-    for logistic in (False, True):
+def synthetic(logistic, quick):
+    rows, task = [], "logistic" if logistic else "linear"
+    for n in (10_000,) if quick else (10_000, 100_000):
         for law in ("log-normal", "t(3)"):
-            for n in (10_000,) if quick else (10_000, 100_000):
-                found = one_law(law, logistic, n, 2 if quick else {10_000: 4, 100_000: 1}[n])
-                task = "logistic" if logistic else "linear"
-                for (epsilon, method), errors_found in found.items():
-                    rows += [(task, law, n, epsilon, e, method, value, told) for e, (value, told) in errors_found.items()]
-                print("done", task, law, n, flush=True)
-    write("regression.csv", ("task", "law", "n", "epsilon", "error", "method", "value", "told"), rows)
+            found = one_law(law, logistic, n, 2 if quick else DRAWS[n])
+            for (epsilon, method), errors_found in found.items():
+                rows += [(task, law, n, epsilon, e, method, value, told) for e, (value, told) in errors_found.items()]
+            print("done", task, law, n, flush=True)
+            write(f"regression_{task}.csv", ("task", "law", "n", "epsilon", "error", "method", "value", "told"), rows)
     return rows
 
 
@@ -127,7 +141,7 @@ def one_law(law, logistic, n, count):
 
     def reference(trial, told):
         model = LogisticRegression(C=1e6, max_iter=1000) if logistic else HuberRegressor(max_iter=1000)
-        return solution(model.fit(trial[0], trial[1]))
+        return [solution(model.fit(trial[0], trial[1]))]
 
     found = {(0, "not private"): best([None], reference, trials, measure)}
     models = {"auto": DPLogisticRegression} if logistic else {"auto": DPLinearRegression, "auto (Huber)": DPHuberRegressor}
@@ -135,13 +149,13 @@ def one_law(law, logistic, n, count):
         for name, model in models.items():
 
             def ours(trial, told, model=model, epsilon=epsilon):
-                return solution(private(model, trial[0], trial[1], epsilon, trial[4]))
+                return [solution(private(model, trial[0], trial[1], epsilon, trial[4]))]
 
             found[epsilon, name] = best([None], ours, trials, measure)
         for name, (grid, fit) in competitors(logistic).items():
 
-            def theirs(trial, told, fit=fit, epsilon=epsilon):
-                return fit(trial[0], trial[1], epsilon, DELTA, np.random.default_rng(trial[4]), told)
+            def theirs(trial, grid, fit=fit, epsilon=epsilon):
+                return fit(trial[0], trial[1], epsilon, DELTA, np.random.default_rng(trial[4]), grid)
 
             found[epsilon, name] = best(grid, theirs, trials, measure)
     return found
@@ -198,21 +212,21 @@ def one_table(X, y, logistic, splits):
         return {"risk": np.mean(np.logaddexp(0, z) - trial[3] * z), "error rate": np.mean((z > 0) != trial[3])}
 
     def standardised(fit):
-        def run(trial, told):
+        def run(trial, grid):
             mean, deviation = trial[0].mean(axis=0), trial[0].std(axis=0) + 1e-12
             level, size = (0.0, 1.0) if logistic else (trial[1].mean(), trial[1].std())
-            coef, intercept = fit((trial[0] - mean) / deviation, (trial[1] - level) / size, told)
-            coef = coef / deviation * size
-            return coef, intercept * size + level - coef @ mean
+            fits = fit((trial[0] - mean) / deviation, (trial[1] - level) / size, grid)
+            back = [(coef / deviation * size, intercept) for coef, intercept in fits]
+            return [(coef, intercept * size + level - coef @ mean) for coef, intercept in back]
 
         return run
 
-    def reference(X, y, told):
-        return solution((LogisticRegression(C=1e6, max_iter=1000) if logistic else HuberRegressor(max_iter=300)).fit(X, y))
+    def reference(X, y, grid):
+        return [solution((LogisticRegression(C=1e6, max_iter=1000) if logistic else HuberRegressor(max_iter=300)).fit(X, y))]
 
     found = {(0, "not private"): best([None], standardised(reference), trials, risk)}
     if not logistic:
-        least = standardised(lambda X, y, told: (np.linalg.lstsq(X, y, rcond=None)[0], 0.0))
+        least = standardised(lambda X, y, grid: [(np.linalg.lstsq(X, y, rcond=None)[0], 0.0)])
         found[0, "not private, least squares"] = best([None], least, trials, risk)
     model = DPLogisticRegression if logistic else DPLinearRegression
     for epsilon in EPSILONS:
@@ -220,16 +234,16 @@ def one_table(X, y, logistic, splits):
         for seed in range(3):
 
             def ours(trial, told, epsilon=epsilon, seed=seed):
-                return solution(private(model, trial[0], trial[1], epsilon, seed))
+                return [solution(private(model, trial[0], trial[1], epsilon, seed))]
 
             seeds.append(best([None], ours, trials, risk))
         found[epsilon, "auto"] = {m: (geometric([s[m][0] for s in seeds]), None) for m in seeds[0]}
         for method, (grid, fit) in competitors(logistic).items():
             if X.shape[1] > 100:
-                if method != "clipped GD":  # the others need far more rows than this for so many columns
+                if not method.startswith("clipped GD"):  # the others need far more rows than this for so many columns
                     continue
-                grid = [told for told in grid if told[2] == 20]
-            theirs = standardised(lambda X, y, told, e=epsilon, fit=fit: fit(X, y, e, DELTA, np.random.default_rng(7), told))
+                grid = [told for told in grid if told[2] == 20] or grid
+            theirs = standardised(lambda X, y, grid, e=epsilon, fit=fit: fit(X, y, e, DELTA, np.random.default_rng(7), grid))
             found[epsilon, method] = best(grid, theirs, trials, risk)
     return found
 
@@ -297,7 +311,7 @@ def write(name, header, rows):
 def summary(quick=False):
     """auto against the best competitor of each cell, from the files; written to regression.md."""
     cells = defaultdict(dict)
-    for name in ("regression.csv", "regression_real.csv"):
+    for name in ("regression_linear.csv", "regression_logistic.csv", "regression_real.csv"):
         if (RESULTS / name).exists():
             with (RESULTS / name).open() as file:
                 for task, data, n, epsilon, error, method, value, _ in list(csv.reader(file))[1:]:
@@ -326,9 +340,16 @@ def main():
     np.seterr(over="ignore", invalid="ignore")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="synthetic,real,summary,rates,speed")
+    parser.add_argument("--only", default="linear,logistic,real,summary,rates,speed")
     options = parser.parse_args()
-    parts = {"synthetic": synthetic, "real": real, "summary": summary, "rates": rates, "speed": speed}
+    parts = {
+        "linear": partial(synthetic, False),
+        "logistic": partial(synthetic, True),
+        "real": real,
+        "summary": summary,
+        "rates": rates,
+        "speed": speed,
+    }
     for part in options.only.split(","):
         parts[part](options.quick)
 
