@@ -73,3 +73,8 @@ def test_a_method_without_neighbours_is_an_error(monkeypatch):
     monkeypatch.setattr(attacks, "means", lambda: iter(()))
     with pytest.raises(LookupError, match="DPMean"):
         attacks.cases()
+
+
+def test_the_page_is_that_of_the_results():
+    report = load("audit")
+    assert report.PAGE.read_text() == report.page(report.read()), "run benchmarks/audit.py --page"
