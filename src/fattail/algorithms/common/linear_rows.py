@@ -81,7 +81,7 @@ class Frame:
     def predict(self, block: Block, w: Floats) -> Floats:
         """``standard(block) @ w``, in one pass over the rows as they are."""
         slope = w[:-1] / self.scale
-        return block.dot(slope) + (self.constant * w[-1] - self.center @ slope)
+        return np.asarray(block.dot(slope) + (self.constant * w[-1] - self.center @ slope))
 
     def rows(self, block: Block) -> tuple[Floats, Floats]:
         """Rows u times their weight, and their lengths."""
