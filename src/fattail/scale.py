@@ -81,13 +81,16 @@ BELOW, ABOVE = 20, 16
 _WIDE = 10
 
 
-def _column_counts(data: PrivateData, center: Floats, steps: int, fold: Fold | None) -> NDArray[np.int64]:
-    """Counts (column, sign, bin) of ``x - center``; private."""
-    d, bins = data.d, 2 * _OCTAVES * steps + 2
+def _column_counts(
+    data: PrivateData, center: Floats, steps: int, fold: Fold | None, columns: NDArray[np.intp] | None = None
+) -> NDArray[np.int64]:
+    """Counts (column, sign, bin) of ``x - center``, for all columns or some; private."""
+    bins = 2 * _OCTAVES * steps + 2
 
     def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((d, 2, bins), dtype=np.int64)
-        V = block.X.toarray() if hasattr(block.X, "toarray") else block.X
+        out = np.zeros((center.size, 2, bins), dtype=np.int64)
+        V = block.X if columns is None else block.X[:, columns]
+        V = V.toarray() if hasattr(V, "toarray") else V
         _kernels.column_log_histogram(np.ascontiguousarray(V), center, -_OCTAVES, bins, steps, out)
         return out
 
@@ -101,7 +104,12 @@ def _familiarity(exponent: Floats, width: float) -> Floats:
 
 
 def column_medians(
-    curator: Curator, selection: TopK, data: PrivateData, center: Floats | None = None, fold: Fold | None = None
+    curator: Curator,
+    selection: TopK,
+    data: PrivateData,
+    center: Floats | None = None,
+    fold: Fold | None = None,
+    columns: NDArray[np.intp] | None = None,
 ) -> Floats:
     """Median of each column, to within 4 % of its distance to ``center``.
 
@@ -114,6 +122,8 @@ def column_medians(
     center : array of shape (d,), optional
         Public; zeros by default. A first answer given here is refined.
     fold : Fold, optional
+    columns : array of int, optional
+        Some of the columns, to which ``center`` and the answer refer; all by default.
 
     Notes
     -----
@@ -121,15 +131,16 @@ def column_medians(
     selection with scores of sensitivity 1.
     """
     favour = 5.0 if center is None else 0.0  # zero is a common value; an answer to refine is not
-    center = np.zeros(data.d) if center is None else center
-    counts = _column_counts(data, center, _LOCATION_STEPS, fold)
+    if center is None:
+        center = np.zeros(data.d if columns is None else columns.size)
+    counts = _column_counts(data, center, _LOCATION_STEPS, fold, columns)
     edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _LOCATION_STEPS)
     positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
     values = np.concatenate((-positive[::-1], [0.0], positive))
     weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], favour)
     weight = np.concatenate((weight, _familiarity(np.log2(positive), 16.0))) * curator.noise(selection)
     half = data.size(fold) / 2
-    medians = np.empty(data.d)
+    medians = np.empty(center.size)
     for j, (above, below) in enumerate(counts):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
         through = np.cumsum(cells)
@@ -165,9 +176,15 @@ def _select_scales(
 
 
 def column_units(
-    curator: Curator, selection: TopK, data: PrivateData, columns: NDArray[np.intp], usual: Floats, q: float = 0.7
+    curator: Curator,
+    selection: TopK,
+    data: PrivateData,
+    columns: NDArray[np.intp],
+    center: Floats,
+    usual: Floats,
+    q: float = 0.7,
 ) -> Floats:
-    """Quantile of the magnitudes other than 0 in some columns, to half an octave.
+    """Quantile of the distances other than 0 from a center in some columns, to half an octave.
 
     Parameters
     ----------
@@ -175,32 +192,26 @@ def column_units(
     selection : TopK
         A planned selection of one candidate, with ``count`` at least the number of columns.
     data : PrivateData
-        Dense.
     columns : array of int
-    usual : array of the same shape
-        Public guess of each, preferred where the counts leave a choice.
+    center, usual : arrays of the same shape
+        Public: where distances start, and a guess of each that is preferred where the counts
+        leave a choice.
     q : float
 
     Notes
     -----
     *Privacy.* As ``magnitude_quantile``, one selection for each column: replacing a row moves the
-    difference between the count below a candidate and ``q`` times that of all entries other
+    difference between the count below a candidate and ``q`` times that of all distances other
     than 0 by at most 1.
     """
-    bins = 2 * _OCTAVES * _SCALE_STEPS + 2
-
-    def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((columns.size, 2, bins), dtype=np.int64)
-        _kernels.column_log_histogram(np.ascontiguousarray(block.X[:, columns]), None, -_OCTAVES, bins, _SCALE_STEPS, out)
-        return out
-
-    edges = _kernels.log_edges(-_OCTAVES, bins, _SCALE_STEPS)
+    counts = _column_counts(data, center, _SCALE_STEPS, None, columns).sum(axis=1)[:, 1:]
+    edges = _kernels.log_edges(-_OCTAVES, counts.shape[1] + 1, _SCALE_STEPS)
     middles = np.sqrt(edges[:-1] * edges[1:])
     units = np.empty(columns.size)
-    for j, counts in enumerate(data._reduce(partial).sum(axis=1)[:, 1:]):
-        through = np.cumsum(counts)
+    for j, cells in enumerate(counts):
+        through = np.cumsum(cells)
         rank = q * through[-1]
-        miss = np.maximum(0.0, np.maximum(through - counts - rank, rank - through))[:-1]
+        miss = np.maximum(0.0, np.maximum(through - cells - rank, rank - through))[:-1]
         preferred = -2 * curator.noise(selection) * np.log1p(np.log2(middles / usual[j]) ** 2)
         units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + preferred)[0]]
     return units

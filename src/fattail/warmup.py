@@ -35,6 +35,7 @@ def warmup() -> float:
         _kernels.dot(X, np.ones(3))
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))
         _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
+        _kernels.waves_of(X, np.ones(1))
     _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(40))
     Trimmed(2, 1.0, 0.1).mean(PrivateData(np.ones((40, 3))))
     return time.perf_counter() - began

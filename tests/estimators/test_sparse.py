@@ -168,3 +168,25 @@ def test_sklearn(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fattail.UtilityWarning)
         check(estimator)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, shape: rng.lognormal(size=shape),
+        lambda rng, shape: 5 + rng.normal(size=shape),
+        lambda rng, shape: 1e6 * (20 + rng.normal(size=shape)),
+        lambda rng, shape: rng.poisson(3, size=shape).astype(float),
+        lambda rng, shape: -rng.gamma(4, size=shape),
+    ],
+    ids=["log-normal", "around 5", "around 20 million", "counts", "negative"],
+)
+def test_columns_around_any_center_are_found(draw):
+    rng = np.random.default_rng(1)
+    X = draw(rng, (6000, 300))
+    weights = np.array([1.0, -1.0, 1.0]) / X.std()
+    y = 7 + X[:, [4, 40, 140]] @ weights + 0.5 * rng.standard_t(2.5, 6000)
+    model = DPSparseRegressor(3, epsilon=1.0, random_state=0).fit(X, y)
+    assert list(model.support_) == [4, 40, 140]
+    np.testing.assert_allclose(model.coef_[model.support_], weights, rtol=0.2)
+    assert abs(np.median(y - model.predict(X))) < 0.3

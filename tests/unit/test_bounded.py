@@ -73,3 +73,11 @@ def test_meaningless_sensitivities_are_refused(sensitivity):
 def test_unknown_norm_is_refused():
     with pytest.raises(ValueError, match="norm"):
         Bounded([1.0], 1.0, "l3")
+
+
+def test_the_largest_of_several_scores_keeps_the_sensitivity():
+    scores = Bounded(np.array([1.0, -5.0, 2.0, 3.0, 4.0, -1.0]), 0.5, "linf")
+    best = scores.magnitudes().largest(2)
+    np.testing.assert_array_equal(best._value, [3.0, 5.0, 2.0])
+    assert best.norm == "linf"
+    assert scores.sensitivity <= best.sensitivity <= scores.sensitivity * (1 + 1e-9)

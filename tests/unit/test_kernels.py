@@ -321,3 +321,19 @@ def test_exact_gram_is_integer_arithmetic():
 def test_ball_refuses_other_radii(radius):
     with pytest.raises(ValueError, match="radius"):
         K.ball_sums(np.ones((2, 2)), None, None, np.ones(2), radius, np.zeros(2, dtype=np.int64))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_waves_are_bounded_and_repeat_with_their_period(dtype):
+    periods = np.array([0.5, 2.0])
+    x = np.array([[3.0, -3.0, 0.0, np.nan, np.inf, 1e-320, -1e308 if dtype == np.float64 else -1e38]], dtype=dtype)
+    faces = K.waves_of(x, periods).reshape(5, -1)
+    np.testing.assert_array_equal(faces[0], [1, -1, 0, 0, 1, dtype(1e-320) > 0, -1])
+    assert np.all(np.abs(faces) <= 1)
+    np.testing.assert_array_equal(faces[:, 1], -faces[:, 0])
+    assert not faces[:, 2:4].any()
+    again = K.waves_of(x[:, :1] * dtype(4), periods)  # two octaves on
+    np.testing.assert_allclose(again[0], faces[:, 0], atol=1e-6)
+    grid = np.linspace(4, 8, 200, dtype=dtype)[:, None]  # one octave: half a period of the longer wave
+    assert np.all(np.diff(K.waves_of(grid, periods)[:, 3]) != 0)
+    assert len(set(np.sign(np.diff(K.waves_of(grid, periods)[:, 3])))) == 1

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import dense, histogram, sparse
+from . import dense, histogram, sparse, waves
 from .trimmed import smooth_sensitivity
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "smooth_sensitivity",
     "smooth_sums",
     "truncate_sums",
+    "waves_of",
 ]
 
 UNIT = 2**30
@@ -243,3 +244,10 @@ def exact_gram(Z: NDArray[Any]) -> Ints:
         Z = np.where(np.isfinite(Z), Z, 0.0) * np.minimum(2.0**15, limit / norms)[:, None]
     Q = np.rint(Z)
     return (Q.T @ Q).astype(np.int64)
+
+
+def waves_of(V: NDArray[Any], periods: Floats) -> NDArray[np.float32]:
+    """Signs of a block and waves of its logarithms (see `waves.waves_block`), one list of columns after another."""
+    out = np.empty((V.shape[0], (1 + 2 * len(periods)) * V.shape[1]), dtype=np.float32)
+    waves.waves_block(_plain(np.ascontiguousarray(V)), periods, out)
+    return out

@@ -154,6 +154,11 @@ class Bounded:
         real = self.evaluated()
         return Bounded(np.abs(real._value), real.raw_sensitivity, "linf", self.fold)
 
+    def largest(self, parts: int) -> Bounded:
+        """Largest of several scores of each candidate, of which ``parts`` lists follow one another."""
+        real = self.evaluated()
+        return Bounded(real._value.reshape(parts, -1).max(axis=0), real.raw_sensitivity, "linf", self.fold)
+
     def __getitem__(self, index: Any) -> Bounded:
         """Coordinates chosen by a public index."""
         pick = [np.broadcast_to(part, self.shape)[index] if np.ndim(part) else part for part in (self.unit, self.offset)]

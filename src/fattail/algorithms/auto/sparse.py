@@ -1,19 +1,20 @@
 """The sparse ``auto``: screen columns privately, fit them with full-batch Newton steps, shrink.
 
-Nothing is declared. Screening compares the signs of residuals and features rather than their
-sizes: a bounded product loses little signal, its noise does not grow with the tails, and columns
-may be in any unit. It runs in a few parts with a rough fit in between, because what the first
-columns explain no longer hides the others. Only chosen columns have their unit measured.
+Nothing is declared. Screening compares residuals with bounded faces of the features
+rather than with their sizes: a bounded product loses little signal, its noise does not grow with
+the tails, and columns may be in any unit and around any center. It runs in a few parts with a
+rough fit in between, because what the first columns explain no longer hides the others. Only
+chosen columns have their center and unit measured.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from fattail import _kernels
 from fattail._registry import registered
 from fattail.algorithms.auto.short_rows import short_rows_fit
 from fattail.algorithms.common.support_fit import (
@@ -31,13 +32,17 @@ from fattail.algorithms.common.support_fit import (
 from fattail.data import Block, PrivateData
 from fattail.geometry import top_indices
 from fattail.losses import Loss
-from fattail.privacy import Curator, TopK
+from fattail.privacy import Curator, Gaussian, TopK
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust import Clip
-from fattail.scale import column_units
+from fattail.scale import column_medians, column_units
 
 # Shares of the budget. Tuned on Gaussian features with t(2.5) noise, reported on others.
 SCREENING, UNITS, ROUGH, FINAL = 0.42, 0.04, 0.1, 0.3
+# A column around 0 shows in its sign. One that is always positive does not, but in some wave of its logarithm that is
+# monotone over the octaves it spans, whatever its unit. Which face is best need not be known: the largest score counts.
+PERIODS = np.array([0.5, 2.0, 8.0])
+FACES = 1 + 2 * PERIODS.size
 ROUGH_STEPS, FINAL_STEPS = (0.3, 0.7), (0.2, 0.3, 0.5)
 # Columns to try, as a multiple of what the budget carries, with and without a given sparsity.
 CARRY, CARRY_AUTO = 0.3, 0.2
@@ -122,44 +127,57 @@ def screened_fit(
     # Without a unit of their own, where the budget cannot carry one each, columns share one.
     measured = feature_scale is None and selection_noise(curator, UNITS, k) < n / 12
     units = (TopK("unit of a column", UNITS, count=k),) if measured else ()
+    centers = (TopK("center of a column", UNITS, count=k),) if measured and fit_intercept else ()
     spread = (TopK("scale of residuals", parts * SCALE, count=parts),) if numbers else ()
+    level = (Gaussian("level of residuals", parts * SCALE, count=parts),) if numbers and fit_intercept and not everything else ()
     screens = [TopK(f"columns, part {q + 1}", SCREENING * m / k, k=m) for q, m in enumerate(sizes)]
     fits = [FitPlan.rough(f"rough fit {q + 1}", ROUGH / parts, ROUGH_STEPS) for q in range(parts)]
     final = FitPlan.measured("fit", FINAL, FINAL_STEPS)
     rough = (release for fit in fits for release in fit)
-    curator.plan(entries, *response, *units, *spread, *(() if everything else screens), *rough, *final)
+    curator.plan(entries, *response, *centers, *units, *spread, *level, *(() if everything else screens), *rough, *final)
     # Typical magnitudes are means, units are closer to root mean squares.
     unit = 1.4 * typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
-    fit = Fit(loss, unit * scale, 1.0, fit_intercept)
+    fit = Fit(loss, unit * scale, 1.0, fit_intercept, np.zeros(d))
     if fit_intercept:
         fit.intercept = centre(curator, data, loss, response)
     expected = math.inf if sparsity is None else float(sparsity)
     for screen, plan in zip(screens, fits, strict=True):
         psi = typical(curator, spread[0], data, fit.residual, 0.35) if spread else 0.5
-        chosen = np.arange(d) if everything else _screen(curator, screen, data, fit, psi)
+        chosen = np.arange(d) if everything else _screen(curator, screen, level, data, fit, psi)
+        if centers:
+            fit.center[chosen] = column_medians(curator, centers[0], data, columns=chosen)
         if units:
-            fit.scale[chosen] = column_units(curator, units[0], data, chosen, fit.scale[chosen])
+            fit.scale[chosen] = column_units(curator, units[0], data, chosen, fit.center[chosen], fit.scale[chosen])
         fit.add(chosen)
         refine(curator, data, fit, plan, clip=psi * math.sqrt(fit.support.size + fit_intercept), most=expected)
     refine(curator, data, fit, final, most=expected)
     kept = top_indices(fit.theta, sparsity or k)
     coef = np.zeros(d)
     coef[fit.support[kept]] = fit.theta[kept] / fit.scale[fit.support[kept]]
-    return coef, fit.intercept
+    return coef, fit.intercept - float(coef @ fit.center)
 
 
-def _screen(curator: Curator, mechanism: TopK, data: PrivateData, fit: Fit, psi: float) -> Indices:
-    """Columns with the largest scores ``mean clip(residual) * sign(feature)`` that are not in the support.
+def _screen(curator: Curator, mechanism: TopK, level: tuple[Gaussian, ...], data: PrivateData, fit: Fit, psi: float) -> Indices:
+    """Columns outside the support with the largest scores: of ``mean clip(residual) * face``, the largest over faces.
 
-    A label's residual is weighted instead of clipped, by what it would be for the other label
-    at worst: that leaves its mean at 0 where the fit is right.
+    Clipped residuals are taken around their own released mean, else every column that is
+    always positive would score by it. A label's residual is weighted instead of clipped, by
+    what it would be for the other label at worst: that leaves its mean at 0 where the fit is right.
     """
 
-    def rows(block: Block) -> tuple[Any, Floats]:
+    def residual(block: Block) -> Floats:
         z = fit.predictor(block)
         r = -fit.loss.derivative(z, block.y)
-        return np.sign(block.X), np.clip(r, -psi, psi) if fit.has_tails else psi * r / expit(np.abs(z))
+        return np.clip(r, -psi, psi) if fit.has_tails else psi * r / expit(np.abs(z))
 
-    scores = Clip(bound=psi).mean(data, rows)
+    at = 0.0
+    if level:
+        mean = Clip(bound=psi).mean(data, lambda block: (residual(block)[:, None], None), width=1)
+        at = float(np.clip(curator.release(level[0], mean.to("l2"))[0], -psi / 2, psi / 2))
+
+    scores = Clip(bound=psi + abs(at)).mean(
+        data, lambda block: (_kernels.waves_of(block.X, PERIODS), residual(block) - at), width=FACES * data.d
+    )
     candidates = np.setdiff1d(np.arange(data.d), fit.support)
-    return candidates[curator.select(mechanism, scores[candidates].magnitudes())]
+    best = scores.magnitudes().largest(FACES)
+    return candidates[curator.select(mechanism, best[candidates])]

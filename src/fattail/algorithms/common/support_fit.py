@@ -65,12 +65,16 @@ class FitPlan:
 
 @dataclass
 class Fit:
-    """A linear predictor on some columns, in units of their scale. All of it is released."""
+    """A linear predictor on some columns, around their center and in units of their scale. All of it is released.
+
+    Sparse rows are taken around 0.
+    """
 
     loss: Loss
     scale: Floats
     unit: float
     fit_intercept: bool
+    center: Floats = field(default_factory=lambda: np.zeros(1))
     support: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     theta: Floats = field(default_factory=lambda: np.zeros(0))
     intercept: float = 0.0
@@ -80,13 +84,13 @@ class Fit:
         if sparse.issparse(Z):
             Z.data = Z.data / self.scale[self.support][Z.indices]
             return Z
-        return Z / self.scale[self.support]
+        return (Z - self.center[self.support]) / self.scale[self.support]
 
     def along(self, block: Block, theta: Floats) -> Floats:
         """Rows times coefficients of the support. Sparse rows are not cut, which would cost more than the product."""
         if sparse.issparse(block.X):
             return np.asarray(block.X @ self._spread(theta / self.scale[self.support]))
-        return np.asarray(block.X[:, self.support] @ (theta / self.scale[self.support]))
+        return np.asarray(self.columns(block) @ theta)
 
     def predictor(self, block: Block) -> Floats:
         return self.along(block, self.theta) + self.intercept
