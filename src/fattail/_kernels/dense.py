@@ -106,7 +106,7 @@ def bound_block(V, r, c, inv_s, edge, out):
 
 
 @njit(**JIT)
-def _tail_values(args, count, core, tail, u, h):
+def tail_values(args, count, core, tail, u, h):
     """Write to ``h`` the tail polynomial at ``args``, three steps of Horner's rule at a time.
 
     Longer chains of steps would wait for each other, shorter ones for memory.
@@ -140,7 +140,7 @@ def _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, mov
 @njit(**JIT)
 def _settle(args, columns, count, core, slope, tail, u, h, acc):
     """Replace what `_add_core` added for some arguments by the tail's value."""
-    _tail_values(args, count, core, tail, u, h)
+    tail_values(args, count, core, tail, u, h)
     for k in range(np.uint64(count)):
         h[k] = far(h[k], args[k]) - near(clamp(args[k], core), slope)
     for k in range(np.uint64(count)):
@@ -198,7 +198,7 @@ def _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc
                 for k in range(many):
                     args[at + k] = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
                 at += many
-            _tail_values(args, at, core, tail, u, h)
+            tail_values(args, at, core, tail, u, h)
             for k in range(at):
                 b = clamp(args[k], core)
                 inner, outer = near(b, slope), far(h[k], args[k])

@@ -12,7 +12,9 @@ import math
 import numpy as np
 from numba import njit
 
-from .dense import JIT, LANES, UNIT, argument, bound, clamp, far, finite, fold, near, rescale, shrink
+from .dense import JIT, LANES, UNIT, argument, bound, clamp, far, finite, fold, near, rescale, shrink, tail_values
+
+STRIP = 512  # entries whose arguments are put through the smoothed map together
 
 
 @njit(**JIT)
@@ -51,10 +53,41 @@ def smooth(a, core, slope, tail):
 
 
 @njit(**JIT)
+def _add_strip(args, columns, count, core, slope, tail, beyond, u, g, h, out):
+    """Add the smoothed map of some arguments to their columns; ``args`` is overwritten.
+
+    As in `dense`: the core polynomial for all, in vector registers; then the tail polynomial for
+    those, listed without a branch, that the clamp to the core moved.
+    """
+    moved = 0
+    for k in range(np.uint64(count)):
+        b = clamp(args[k], core)
+        h[k] = near(b, slope)
+        moved += 0 if args[k] == b else 1
+    if moved > 0:
+        listed = np.uint64(0)
+        for k in range(np.uint64(count)):
+            beyond[listed] = k
+            listed += np.uint64(not abs(args[k]) <= core)
+        for k in range(listed):
+            args[k] = args[beyond[k]]
+        tail_values(args, listed, core, tail, u, g)
+        for k in range(listed):
+            g[k] = far(g[k], args[k])
+        for k in range(listed):
+            h[beyond[k]] = g[k]
+    for k in range(np.uint64(count)):
+        out[columns[k]] += np.int64(h[k])
+
+
+@njit(**JIT)
 def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, tail, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``; no c is zero."""
     d = out.size
     zeros = np.zeros(0 if c is None else d, dtype=np.int64)
+    args, u, g, h = np.empty(STRIP), np.empty(STRIP), np.empty(STRIP), np.empty(STRIP)
+    columns, beyond = np.empty(STRIP, dtype=np.int64), np.empty(STRIP, dtype=np.uint32)
+    have = np.uint64(0)
     rows = 0
     for i in range(indptr.size - 1):
         finite_row = abs(r[i]) < math.inf
@@ -66,7 +99,13 @@ def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, tail, out):
                 last = j
                 if c is not None:
                     zeros[j] -= finite_row
-                out[j] += np.int64(smooth(argument(data[k], r[i], c, c, inv_s, j), core, slope, tail))
+                args[have] = argument(data[k], r[i], c, c, inv_s, j)
+                columns[have] = j
+                have += np.uint64(1)
+                if have == STRIP:
+                    _add_strip(args, columns, have, core, slope, tail, beyond, u, g, h, out)
+                    have = np.uint64(0)
+    _add_strip(args, columns, have, core, slope, tail, beyond, u, g, h, out)
     if c is not None:
         for j in range(d):
             out[j] += (rows + zeros[j]) * np.int64(smooth((0.0 - c[j]) * inv_s[j], core, slope, tail))
