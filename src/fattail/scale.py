@@ -182,7 +182,7 @@ def column_units(
     columns: NDArray[np.intp],
     center: Floats,
     usual: Floats,
-    q: float = 0.7,
+    q: float = 0.85,
 ) -> Floats:
     """Quantile of the distances other than 0 from a center in some columns, to half an octave.
 

@@ -190,3 +190,13 @@ def test_columns_around_any_center_are_found(draw):
     assert list(model.support_) == [4, 40, 140]
     np.testing.assert_allclose(model.coef_[model.support_], weights, rtol=0.2)
     assert abs(np.median(y - model.predict(X))) < 0.3
+
+
+def test_steps_do_not_run_away_on_columns_with_heavy_tails():
+    rng = np.random.default_rng(3)
+    X = rng.lognormal(size=(4000, 50))
+    weights = np.where(np.arange(50) < 20, rng.normal(size=50), 0.0)
+    y = X @ weights + rng.standard_t(2.5, 4000)
+    for seed in range(4):
+        model = DPSparseRegressor(20, epsilon=0.5, random_state=seed).fit(X, y)
+        assert np.linalg.norm(model.coef_ - weights) < 2 * np.linalg.norm(weights)

@@ -127,9 +127,13 @@ def screened_fit(
     # Without a unit of their own, where the budget cannot carry one each, columns share one.
     measured = feature_scale is None and selection_noise(curator, UNITS, k) < n / 12
     units = (TopK("unit of a column", UNITS, count=k),) if measured else ()
-    centers = (TopK("center of a column", UNITS, count=k),) if measured and fit_intercept else ()
+    # A center is looked for among all numbers, a unit near the typical one.
+    centred = measured and fit_intercept and selection_noise(curator, UNITS, k) < n / 40
+    centers = (TopK("center of a column", UNITS, count=k),) if centred else ()
     spread = (TopK("scale of residuals", parts * SCALE, count=parts),) if numbers else ()
-    level = (Gaussian("level of residuals", parts * SCALE, count=parts),) if numbers and fit_intercept and not everything else ()
+    level = (
+        (Gaussian("level of residuals", parts * SCALE / 4, count=parts),) if numbers and fit_intercept and not everything else ()
+    )
     screens = [TopK(f"columns, part {q + 1}", SCREENING * m / k, k=m) for q, m in enumerate(sizes)]
     fits = [FitPlan.rough(f"rough fit {q + 1}", ROUGH / parts, ROUGH_STEPS) for q in range(parts)]
     final = FitPlan.measured("fit", FINAL, FINAL_STEPS)

@@ -33,7 +33,7 @@ SCALE, MOMENTS = 0.012, 0.03
 HALF_OCTAVE = 2**-0.5
 # Gradients are clipped at a low quantile of their length: what is lost of them is less than the noise saved.
 QUANTILE = 0.35
-# Longest step for labels, in log-odds.
+# Longest step, in log-odds for labels and in typical residuals for numbers.
 FARTHEST = 3.0
 
 
@@ -240,8 +240,9 @@ def refine(
         weight = gradient.share * (1.0 if t else 0.25)  # the first is farthest from the minimiser
         scaled = released[:-1] / curvature
         direction = inverse @ scaled
-        if not fit.has_tails:  # where a loss saturates, noise can point anywhere far away: no step beyond a few log-odds
-            direction = direction / max(1.0, math.sqrt(float(direction @ np.linalg.solve(moments, direction))) / FARTHEST)
+        # Noise, or curvature that was misjudged, can point anywhere far away: no step beyond what residuals could ask for.
+        reach = FARTHEST * (clip / math.sqrt(theta.size) if fit.has_tails else 1.0)
+        direction = direction / max(1.0, math.sqrt(float(direction @ np.linalg.solve(moments, direction))) / reach)
         points.append(Point(weight, theta, scaled, direction, noise / curvature))
         if t:
             step = _secant(points[-2], points[-1], inverse, step)
