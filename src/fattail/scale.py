@@ -77,7 +77,7 @@ _OCTAVES = 160
 _LOCATION_STEPS, _SCALE_STEPS = 16, 2
 # Octaves of a tail histogram below and above its scale.
 BELOW, ABOVE = 20, 16
-# Where no spread was found, rows are looked for up to this many octaves above the center, or above 2^10.
+# Where no spread was found, this many octaves above the center, or above 1, stand for the scale: small and large are in sight.
 _WIDE = 10
 
 
@@ -260,7 +260,7 @@ def column_tails(
     chosen = _select_scales(curator, selection, counts, center, data.size(fold), fold)
     # A column that is constant but for rows too rare for the selection: counted on a public scale instead.
     still = chosen == 0
-    top = np.log2(np.maximum(np.abs(center), 2.0**_WIDE)) + _WIDE
+    top = np.log2(np.maximum(np.abs(center), 1.0)) + _WIDE
     chosen = np.where(still, np.clip(_SCALE_STEPS * (np.ceil(top) + _OCTAVES), 0, len(edges) - 1).astype(np.intp), chosen)
     octaves = _SCALE_STEPS * np.arange(-BELOW, ABOVE + 1)
     tails = np.empty((data.d, 2, len(octaves)), dtype=np.int64)
@@ -272,8 +272,27 @@ def column_tails(
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
     noisy = curator.release(release, Bounded(ONE * tails, ONE * moved, release.norm, fold, unit=1.0 / ONE))
     spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
-    still &= ~np.array([occupied(c, float(spread)).any() for c in noisy])
-    return np.where(still, edges[0], edges[chosen]), noisy
+    scale = edges[chosen]
+    for j in range(data.d):
+        seen = np.flatnonzero(occupied(noisy[j], float(spread)))
+        # The last octave with rows in it shows the scale where the selection saw too few of them (by far); the counts
+        # are of the same octaves, whatever they are called.
+        shift = int(seen[-1]) - BELOW + 1 if seen.size else 0
+        if still[j] and not seen.size:
+            scale[j] = edges[0]
+        elif still[j] or shift > 3:
+            scale[j] *= 2.0**shift
+            noisy[j] = _shifted(noisy[j], shift)
+    return scale, noisy
+
+
+def _shifted(counts: Floats, shift: int) -> Floats:
+    """Counts renamed by a number of octaves; those not counted are 0."""
+    out = np.zeros_like(counts)
+    cells = np.arange(counts.shape[1])
+    known = (cells + shift >= 0) & (cells + shift < counts.shape[1])
+    out[:, known] = counts[:, cells[known] + shift]
+    return out
 
 
 def occupied(counts: Floats, noise: float) -> NDArray[np.bool_]:

@@ -212,3 +212,16 @@ def test_local_randomizer_is_what_the_local_method_runs():
         assert np.isfinite(client.randomize(row)).all()
     data = (np.zeros((1, 1)),)
     assert audit.fuzz(lambda X: client.randomize(X), data, trials=10) <= 1
+
+
+@pytest.mark.parametrize("unit", [1e-2, 1.0, 1e3])
+def test_a_column_that_is_mostly_zero_is_not_taken_for_constant(unit):
+    rng = np.random.default_rng(5)
+    x = unit * np.where(rng.random((2000, 3)) < 0.3, rng.gamma(2.0, size=(2000, 3)), 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fattail.UtilityWarning)
+        fits = [DPMean(epsilon=1.0, random_state=seed).fit(x) for seed in range(6)]
+    means = np.array([fit.mean_ for fit in fits])
+    widths = np.array([np.diff(fit.interval_)[:, 0] for fit in fits])
+    assert np.all(np.median(means, axis=0) > 0.3 * unit)  # the truth is 0.6
+    assert np.all(np.median(widths, axis=0) > 0.05 * unit)
