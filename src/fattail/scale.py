@@ -64,10 +64,7 @@ def magnitude_quantile(
         _kernels.log_histogram(v, LOW, bins, 1, out)
         return out
 
-    through = np.cumsum(data._reduce(partial, fold))
-    before = np.concatenate(([0], through[:-1]))
-    rank = q * data.size(fold)
-    miss = np.maximum(0.0, np.maximum(before - rank, rank - through))
+    miss = _missed(data._reduce(partial, fold), q * data.size(fold))
     chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold))[0]
     return float(2.0 ** min(LOW + int(chosen), HIGH))
 
@@ -95,6 +92,13 @@ def _column_counts(
         return out
 
     return data._reduce(partial, fold)
+
+
+def _missed(cells: NDArray[np.int64], rank: float) -> Floats:
+    """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
+    through = np.cumsum(cells)
+    missed: Floats = np.maximum(0.0, np.maximum(through - cells - rank, rank - through))
+    return missed
 
 
 def _familiarity(exponent: Floats, width: float) -> Floats:
@@ -143,9 +147,7 @@ def column_medians(
     medians = np.empty(center.size)
     for j, (above, below) in enumerate(counts):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
-        through = np.cumsum(cells)
-        miss = np.maximum(0.0, np.maximum(through - cells - half, half - through))
-        medians[j] = values[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + weight)[0]]
+        medians[j] = values[curator.select(selection, Bounded(-_missed(cells, half), 1.0, "linf", fold) + weight)[0]]
     return center + medians
 
 
@@ -209,9 +211,7 @@ def column_units(
     middles = np.sqrt(edges[:-1] * edges[1:])
     units = np.empty(columns.size)
     for j, cells in enumerate(counts):
-        through = np.cumsum(cells)
-        rank = q * through[-1]
-        miss = np.maximum(0.0, np.maximum(through - cells - rank, rank - through))[:-1]
+        miss = _missed(cells, q * cells.sum())[:-1]
         preferred = -2 * curator.noise(selection) * np.log1p(np.log2(middles / usual[j]) ** 2)
         units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + preferred)[0]]
     return units

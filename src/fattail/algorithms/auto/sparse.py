@@ -98,7 +98,7 @@ def screened_fit(
     Notes
     -----
     *Privacy.* A fixed list of releases, all bounded row by row: tail counts of magnitudes
-    (sensitivity 1), residual times sign of a feature clipped to a public bound, gradients and
+    (sensitivity 1), residual times a bounded face of a feature clipped to a public bound, gradients and
     second moments pulled back to a ball. Which columns are fitted, the clipping bounds, the
     steps and the shrinkage are functions of earlier releases. Sparse storage is taken as
     public knowledge that rows have few entries and leads to `short_rows_fit`.
@@ -141,7 +141,7 @@ def screened_fit(
     curator.plan(entries, *response, *centers, *units, *spread, *level, *(() if everything else screens), *rough, *final)
     # Typical magnitudes are means, units are closer to root mean squares.
     unit = 1.4 * typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
-    fit = Fit(loss, unit * scale, 1.0, fit_intercept, np.zeros(d))
+    fit = Fit(loss, unit * scale, 1.0, fit_intercept)
     if fit_intercept:
         fit.intercept = centre(curator, data, loss, response)
     expected = math.inf if sparsity is None else float(sparsity)

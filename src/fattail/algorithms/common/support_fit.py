@@ -74,10 +74,13 @@ class Fit:
     scale: Floats
     unit: float
     fit_intercept: bool
-    center: Floats = field(default_factory=lambda: np.zeros(1))
     support: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     theta: Floats = field(default_factory=lambda: np.zeros(0))
     intercept: float = 0.0
+    center: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.center = np.zeros_like(self.scale)
 
     def columns(self, block: Block) -> Any:
         Z = block.X[:, self.support]
