@@ -246,7 +246,7 @@ class Wide:
         codes = _codes(lambda block: frame.predict(block, w) - model.problem.response(block), model.every, 1)
         counts = Histogram(OCTAVES).counts(model.data, codes)
         released = model.curator.release(self.tails, counts)[0]
-        seen = np.flatnonzero(released > 4 * model.curator.noise(self.tails, math.sqrt(2)))
+        seen = np.flatnonzero(_seen(released, model.curator.noise(self.tails, math.sqrt(2)), 1))
         return math.ldexp(1.0, LOWEST + (int(seen[-1]) + 1 if len(seen) else 1 - LOWEST))
 
     def apply(self, model: Model) -> None:
@@ -306,10 +306,20 @@ def _distribution(curator: Curator, release: Gaussian, data: PrivateData, codes:
     """Released shares of rows by cell, and the middles of the cells."""
     cells = OCTAVES * PER_OCTAVE
     counts = curator.release(release, Histogram(cells).counts(data, codes))[0]
-    shares = np.where(counts > 4 * curator.noise(release, math.sqrt(2)), counts, 0.0)
+    shares = np.where(_seen(counts, curator.noise(release, math.sqrt(2)), PER_OCTAVE), counts, 0.0)
     k = np.arange(cells)
     middles = np.ldexp(1.0 + (k % PER_OCTAVE + 0.5) / PER_OCTAVE, LOWEST + k // PER_OCTAVE)
     return shares / max(float(shares.sum()), 1.0), middles
+
+
+def _seen(counts: Floats, noise: float, per_octave: int) -> NDArray[np.bool_]:
+    """Cells that hold rows: those beyond doubt, and within an octave of one the likely ones.
+
+    Tails fall by degrees, so a lone count far from all others is noise more often than rows; one
+    believed in thousands of fits would set the clip a million times too wide.
+    """
+    certain = np.convolve(counts > 6.5 * noise, np.ones(2 * per_octave + 1), "same") > 0
+    return certain & (counts > 4 * noise)
 
 
 def _best(model: Model, noise: float) -> Choice:
