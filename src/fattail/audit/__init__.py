@@ -1,0 +1,29 @@
+"""Attacks on our own claims.
+
+Two kinds. *Replay* runs a fit on a dataset and on its neighbour, feeding the second run the
+releases of the first, and compares every unreleased value with its declared sensitivity:
+exact, and blind to nothing that passes the curator. *Lower bounds* run a fit many times on
+two neighbours and turn the accuracy of a distinguisher into an epsilon that the truth
+exceeds with a stated confidence. The distinguisher may see the fitted numbers (`attack`), or
+all that the claim covers (`transcript_attack`): every release, each weighed by its likelihood
+under either dataset, which no other attack on these two datasets can beat.
+"""
+
+from fattail.audit.attacks import LowerBound, attack, lower_bound, transcript_attack, weakened
+from fattail.audit.likelihood import privacy_loss
+from fattail.audit.replays import Dataset, Step, fuzz, hostile_rows, moved, replay
+
+__all__ = [
+    "Dataset",
+    "LowerBound",
+    "Step",
+    "attack",
+    "fuzz",
+    "hostile_rows",
+    "lower_bound",
+    "moved",
+    "privacy_loss",
+    "replay",
+    "transcript_attack",
+    "weakened",
+]

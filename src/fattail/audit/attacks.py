@@ -1,0 +1,196 @@
+"""Lower bounds on epsilon from many fits of two neighbours, and the mutants that they must catch."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from fattail.audit.likelihood import privacy_loss
+from fattail.audit.replays import Dataset
+from fattail.privacy import delta_of, epsilon_of, events
+from fattail.privacy.noise import SecureNoise, SeededNoise
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """Result of a distinguishing attack.
+
+    Attributes
+    ----------
+    epsilon : float
+        Lower bound from Clopper-Pearson intervals alone; valid for any mechanism.
+    gaussian_epsilon : float
+        The tighter bound that is valid if the mechanism is Gaussian DP.
+    gap : float
+        How far the attack's error rates lie below what the claimed events allow at any epsilon, not
+        only the nominal one; NaN without events. A positive gap refutes the claim, for any mechanism.
+    trials : int
+        Runs per dataset on which the bound rests.
+    """
+
+    epsilon: float
+    gaussian_epsilon: float
+    delta: float
+    confidence: float
+    trials: int
+    gap: float = math.nan
+
+    @property
+    def refutes(self) -> bool:
+        return self.gap > 0
+
+
+def lower_bound(
+    ours: NDArray[Any],
+    theirs: NDArray[Any],
+    *,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    claim: Sequence[events.Event] = (),
+) -> LowerBound:
+    """Lower bound on epsilon from outputs on a dataset and on its neighbour.
+
+    Parameters
+    ----------
+    ours, theirs : arrays of shape (runs,) or (runs, ...)
+        One number per run is a score, larger where the neighbour is likelier; several are released
+        outputs. The first third chooses a direction for these and a threshold, the other runs
+        measure their error rates, so no choice is tested on the runs that made it.
+    delta : float
+        The delta at which epsilon is bounded.
+    confidence : float
+        With which the bounds hold.
+    claim : sequence of events
+        What the error rates are compared with at any epsilon, for ``gap``.
+    """
+    half = min(len(ours), len(theirs))
+    ours, theirs = (np.asarray(a[:half], dtype=np.float64) for a in (ours, theirs))
+    train = half // 3
+    if ours.ndim > 1:
+        ours, theirs = _projected(ours.reshape(half, -1), theirs.reshape(half, -1), train)
+    curve = _tradeoff(claim) if claim else None
+
+    def bounds(cut: float, s0: NDArray[Any], s1: NDArray[Any]) -> tuple[float, float, float]:
+        # One-sided limits at half the risk each: both error rates are below with the confidence.
+        level = 1 - (1 - confidence) / 2
+        rates = []
+        for errors, runs in ((np.sum(s0 > cut), len(s0)), (np.sum(s1 <= cut), len(s1))):
+            rates.append(1.0 if errors == runs else float(stats.beta.ppf(level, errors + 1, runs - errors)))
+        alpha, beta = rates
+        pure = max(_log_ratio(1 - delta - beta, alpha), _log_ratio(1 - delta - alpha, beta))
+        mu = max(float(stats.norm.isf(alpha) - stats.norm.ppf(beta)), 0.0)
+        return pure, mu, curve(alpha) - beta if curve else math.nan
+
+    first = np.sort(np.concatenate([ours[:train], theirs[:train]]))
+    cuts = np.unique(first[:: max(1, train // 100)])
+    trained = np.array([bounds(c, ours[:train], theirs[:train]) for c in cuts])
+    chosen = [float(cuts[int(np.argmax(kind))]) for kind in trained.T]
+    pure, mu, gap = (bounds(cut, ours[train:], theirs[train:])[k] for k, cut in enumerate(chosen))
+    gaussian = epsilon_of([events.Gaussian(1 / mu)], delta) if mu > 1e-6 else 0.0
+    return LowerBound(max(pure, 0.0), gaussian, delta, confidence, half - train, gap)
+
+
+def _projected(ours: NDArray[Any], theirs: NDArray[Any], train: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Outputs along their shift over their variance, the best direction for independent Gaussian coordinates."""
+    ours, theirs = (np.nan_to_num(a, posinf=1e300, neginf=-1e300) for a in (ours, theirs))
+    center = np.median(ours[:train], axis=0)
+    spread = np.maximum(np.median(np.abs(ours[:train] - center), axis=0), 1e-100)
+    ours, theirs = (np.clip((a - center) / spread, -1e6, 1e6) for a in (ours, theirs))
+    direction = np.median(theirs[:train], axis=0)
+    return ours @ direction, theirs @ direction
+
+
+def _log_ratio(top: float, bottom: float) -> float:
+    return math.log(top / bottom) if top > 0 and bottom > 0 else -math.inf
+
+
+def _tradeoff(claim: Sequence[events.Event]) -> Callable[[float], float]:
+    """Smallest false-negative rate that the events' whole (epsilon, delta) curve allows at a false-positive rate."""
+    epsilons = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 60)])
+    deltas = np.array([delta_of(claim, float(e)) for e in epsilons])
+    powers = np.exp(epsilons)
+    return lambda alpha: float(max(0.0, np.max(1 - deltas - powers * alpha), np.max((1 - deltas - alpha) / powers)))
+
+
+def attack(
+    run: Callable[[Dataset, int], NDArray[Any] | float], data: Dataset, neighbour: Dataset, *, runs: int = 2000, **bound: Any
+) -> LowerBound:
+    """Run a fit many times on two neighbours and bound its epsilon from below.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(dataset, seed)`` gives the released numbers of one fit, or one score of them.
+    data, neighbour : tuples of arrays
+        The same arrays but for one row.
+    runs : int
+        Fits per dataset.
+    **bound
+        ``delta``, ``confidence`` and ``claim`` of `lower_bound`.
+    """
+    ours, theirs = (
+        np.stack([np.asarray(run(rows, seed)) for seed in range(first, first + runs)])
+        for rows, first in ((data, 0), (neighbour, runs))
+    )
+    return lower_bound(ours, theirs, **bound)
+
+
+def transcript_attack(
+    make: Callable[[int], Any], data: Dataset, neighbour: Dataset, *, runs: int = 600, **bound: Any
+) -> LowerBound:
+    """`attack` by the likelihood ratio of everything that fits release.
+
+    Parameters
+    ----------
+    make : callable
+        ``make(seed)`` gives an estimator that has not been fitted; its report is the claim.
+    data, neighbour, runs, **bound
+        As for `attack`.
+
+    Examples
+    --------
+    >>> import numpy as np, fattail
+    >>> from fattail import audit
+    >>> ours, theirs = (np.concatenate([[[row]], np.zeros((30, 1))]) for row in (1e9, -1e9))
+    >>> def make(seed):
+    ...     return fattail.DPMean(1.0, 1e-5, "truncated", random_state=seed, moment_bound=1.0)
+    >>> audit.transcript_attack(make, (ours,), (theirs,), runs=300).refutes
+    False
+    >>> with audit.weakened(0.5):
+    ...     audit.transcript_attack(make, (ours,), (theirs,), runs=300).refutes
+    True
+    """
+
+    def score(rows: Dataset, seed: int) -> float:
+        other, sign = (neighbour, -1.0) if rows is data else (data, 1.0)
+        return sign * privacy_loss(lambda *arrays: make(seed).fit(*arrays), rows, other)
+
+    claim = make(0).fit(*data).privacy_.events
+    return attack(score, data, neighbour, runs=runs, claim=claim, **bound)
+
+
+@contextlib.contextmanager
+def weakened(factor: float = 0.5) -> Iterator[None]:
+    """Multiply all noise by ``factor``: a mutant that an audit must catch. For tests only."""
+    with contextlib.ExitStack() as stack:
+        for source in (SecureNoise, SeededNoise):
+            for name, position in (("gaussian", 1), ("laplace", 1), ("top_k", 2), ("normal", None)):
+                stack.enter_context(mock.patch.object(source, name, _weaker(getattr(source, name), position, factor)))
+        yield
+
+
+def _weaker(sampler: Callable[..., Any], position: int | None, factor: float) -> Callable[..., Any]:
+    def sample(self: Any, *args: Any) -> Any:
+        if position is None:  # the noise itself, not a scale
+            return factor * sampler(self, *args)
+        return sampler(self, *(a * factor if k == position else a for k, a in enumerate(args)))
+
+    return sample

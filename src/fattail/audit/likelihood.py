@@ -1,0 +1,63 @@
+"""How much likelier the releases of a fit are under its data than under a neighbour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from fattail.audit.replays import Dataset, Release, difference, releases
+from fattail.privacy import Bounded, Gaussian, Laplace, SmoothBounded, SmoothNoise, TopK
+
+
+def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> float:
+    """Log of how much likelier the releases of one fit of ``data`` were under ``data`` than under ``neighbour``.
+
+    Everything that the curator lets out is weighed, as an onlooker (`fattail.progress.watch`) who
+    knows both datasets would: the strongest attack on this pair, by the lemma of Neyman and Pearson.
+    """
+    return float(sum(_log_odds(r) for r in releases(fit, data, neighbour)))
+
+
+def _log_odds(r: Release) -> float:
+    if not math.isfinite(difference(r.ours, r.theirs)):
+        return math.inf  # what must be public differs
+    if type(r.mechanism) not in (Gaussian, Laplace, TopK, SmoothNoise):
+        raise NotImplementedError(f"likelihood of {r.mechanism.kind} releases")
+    if isinstance(r.mechanism, TopK):
+        return _log_picks(r, r.ours) - _log_picks(r, r.theirs)
+    noisy = (r.output - r.ours.offset) / r.ours.unit
+    ours, theirs = (noisy - b._value for b in (r.ours, r.theirs))
+    if isinstance(r.mechanism, SmoothNoise):
+        return _log_smooth(r, ours, r.ours) - _log_smooth(r, theirs, r.theirs)
+    scale = r.mechanism.noise(r.rho, r.ours.raw_sensitivity)
+    assert scale is not None
+    if r.mechanism.norm == "l2":
+        return float(np.sum((theirs - ours) * (theirs + ours))) / (2 * scale**2)
+    return float(np.sum(np.abs(theirs) - np.abs(ours))) / scale
+
+
+def _log_picks(r: Release, bounded: Bounded) -> float:
+    """Log-probability of a selection in its order."""
+    real = bounded.evaluated()
+    scale = r.mechanism.noise(r.rho, real.raw_sensitivity)
+    assert scale is not None
+    weight = real._value.ravel() / (scale * (0.5 if bounded.monotone else 1.0))
+    total = 0.0
+    for pick in r.output.astype(np.intp):
+        total += float(weight[pick] - special.logsumexp(weight))
+        weight[pick] = -math.inf
+    return total
+
+
+def _log_smooth(r: Release, noise: NDArray[Any], bounded: Bounded) -> float:
+    """Log-density of noise in proportion to a smooth sensitivity."""
+    assert isinstance(bounded, SmoothBounded) and isinstance(r.mechanism, SmoothNoise)
+    width, _, per_epsilon = r.mechanism._constants
+    scale = bounded._smooth.ravel() / (per_epsilon * r.mechanism._epsilon(r.rho))
+    z = np.arcsinh(width * noise.ravel() / scale) / width
+    return float(np.sum(-(z**2) / 2 - np.log(np.cosh(width * z)) - np.log(scale)))

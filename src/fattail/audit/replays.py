@@ -1,0 +1,179 @@
+"""Replay of a fit on a neighbour: what every release would have been, had one row been another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.privacy import Bounded, Curator, Mechanism, SmoothBounded
+
+Dataset = tuple[NDArray[Any], ...]
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release of a fit of some data, and what the neighbour would have put in its place."""
+
+    mechanism: Mechanism
+    rho: float
+    ours: Bounded
+    theirs: Bounded
+    output: NDArray[Any]
+
+
+def releases(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[Release]:
+    """All releases of a fit of ``data``, in order; the fit of ``neighbour`` is told that they were its own."""
+    record: list[tuple[Mechanism, float, Bounded, Any]] = []
+    release = Curator.release
+
+    def first(self: Curator, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
+        output = release(self, mechanism, bounded)
+        record.append((mechanism, self.rho(mechanism), bounded, output))
+        return output
+
+    both: list[Release] = []
+
+    def second(self: Curator, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
+        release(self, mechanism, bounded)  # same checks, same counters
+        if len(both) >= len(record) or record[len(both)][0] != mechanism:
+            raise AssertionError(f"release {len(both)} depends on the data: {mechanism.name!r}")
+        _, rho, before, output = record[len(both)]
+        both.append(Release(mechanism, rho, before, bounded, output))
+        return output.copy()  # type: ignore[no-any-return]
+
+    with mock.patch.object(Curator, "release", first):
+        fit(*data)
+    with mock.patch.object(Curator, "release", second):
+        fit(*neighbour)
+    if len(both) < len(record):
+        raise AssertionError("the number of releases depends on the data")
+    return both
+
+
+def difference(a: Bounded, b: Bounded) -> float:
+    """Observed change as a fraction of what was declared, or infinity where the public parts differ."""
+    if (a.raw_sensitivity, a.norm, a.shape) != (b.raw_sensitivity, b.norm, b.shape):
+        return math.inf
+    if not (np.array_equal(a.unit, b.unit) and np.array_equal(a.offset, b.offset)):
+        return math.inf
+    if isinstance(a, SmoothBounded) and isinstance(b, SmoothBounded):
+        smooth = float(np.max(np.abs(np.log(a._smooth) - np.log(b._smooth)))) / a.smoothness
+        local = float(np.max(np.abs(a._value - b._value) / np.minimum(a._smooth, b._smooth)))
+        return max(smooth, local) * (1 - 1e-9)
+    if a._value.dtype == np.int64:
+        change = (a._value.astype(object) - b._value.astype(object)).astype(np.float64).ravel()
+    else:
+        change = (a._value - b._value).ravel()
+    order = {"l1": 1, "l2": 2, "linf": np.inf}[a.norm]
+    size = float(np.linalg.norm(change, order)) if change.size else 0.0
+    if a.monotone and change.max() > 0 > change.min():
+        return math.inf
+    return size / a.raw_sensitivity
+
+
+@dataclass(frozen=True)
+class Step:
+    """How one release fared: the observed change as a fraction of the declared sensitivity."""
+
+    name: str
+    ratio: float
+    rho: float = 0.0
+    """The release's budget, in zero-concentrated DP."""
+
+
+def replay(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[Step]:
+    """Declared against observed sensitivity at every release of a fit.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(*arrays)`` fits an estimator; its releases are intercepted at the curator.
+    data, neighbour : tuples of arrays
+        The same arrays but for one row.
+
+    Returns
+    -------
+    list of Step
+        One per release. A ratio above 1 refutes the proof; infinity means that something
+        which must be public (order of releases, shapes, units) depended on the row.
+    """
+    return [Step(r.mechanism.name, difference(r.ours, r.theirs), r.rho) for r in releases(fit, data, neighbour)]
+
+
+def moved(steps: list[Step]) -> float:
+    """How much of a fit's budget a pair of neighbours uses: 1 if every release moves by all that it may."""
+    total = sum(step.rho for step in steps)
+    return math.sqrt(sum(step.rho * step.ratio**2 for step in steps) / total) if total else 0.0
+
+
+def hostile_rows(d: int, rng: np.random.Generator, like: NDArray[Any] | None = None) -> list[NDArray[np.float64]]:
+    """Finite rows of d numbers chosen to break things: extremes, cancellations, near-copies."""
+    signs = rng.choice([-1.0, 1.0], d)
+    one = np.zeros(d)
+    one[rng.integers(d)] = 1.0
+    rows = [
+        np.zeros(d),
+        signs,
+        -signs,
+        1e308 * signs,
+        -1e308 * signs,
+        5e-324 * signs,
+        1e-160 * signs,
+        1e160 * signs,
+        1e308 * one,
+        -1e308 * one,
+        1e6 * one,
+        2.0**53 * signs,
+        10.0 ** rng.uniform(-300, 300, d) * signs,
+    ]
+    if like is not None:
+        row = np.asarray(like[rng.integers(len(like))], dtype=float)
+        rows += [row, -row, 1e3 * row, -1e9 * row, row + 1e-12]
+    return rows
+
+
+def fuzz(
+    fit: Callable[..., Any],
+    data: Dataset,
+    *,
+    trials: int = 30,
+    seed: int = 0,
+    rows: Callable[[np.random.Generator], tuple[Any, ...]] | None = None,
+) -> float:
+    """Largest ratio of observed to declared sensitivity over hostile replacements of one row.
+
+    Examples
+    --------
+    >>> import numpy as np, fattail
+    >>> from fattail import audit
+    >>> X = np.random.default_rng(0).standard_t(2, (800, 2))
+    >>> worst = audit.fuzz(lambda X: fattail.DPMean(random_state=0).fit(X), (X,), trials=5)
+    >>> worst <= 1
+    True
+    """
+    rng = np.random.default_rng(seed)
+    worst = 0.0
+    for _ in range(trials):
+        i = int(rng.integers(len(data[0])))
+        changed = []
+        for k, array in enumerate(data):
+            array = np.array(array)
+            if rows is not None:
+                array[i] = rows(rng)[k]
+            elif array.ndim == 2:
+                pool = hostile_rows(array.shape[1], rng, array)
+                array[i] = pool[rng.integers(len(pool))]
+            elif np.array_equal(array, array.astype(bool)):
+                array[i] = 1 - array[i]  # a label can only be another label
+            else:
+                pool = hostile_rows(1, rng, array[:, None])
+                array[i] = pool[rng.integers(len(pool))][0]
+            changed.append(array)
+        worst = max([worst, *(step.ratio for step in replay(fit, data, tuple(changed)))])
+    return worst
