@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow check audit fuzz bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs readme clean
+.PHONY: demo test test-slow check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs readme clean
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,11 @@ audit: $(BIN)/.installed
 # A million damaged files and hostile arrays; about a quarter of an hour on one core.
 fuzz: $(BIN)/.installed
 	$(BIN)/python fuzz/run.py --write
+
+# The readers of files again, steered by coverage; about twenty minutes on one core.
+fuzz-guided: $(BIN)/.installed
+	$(BIN)/python -m pip install --quiet -e ".[fuzz]"
+	$(BIN)/python fuzz/guided.py --all 150
 
 bench: bench-means bench-regression bench-sparse bench-em bench-speed
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.passes import Block, Job, Partial, cut
+from fattail.passes import Block, Job, Partial, cut, thinned
 from fattail.privacy.bounded import Fold, Sample
 from fattail.sources import Arrays, as_source
 
@@ -49,6 +49,7 @@ class PrivateData:
     def __init__(self, X: Any, y: Any = None, *, block_bytes: int = BLOCK_BYTES) -> None:
         self._source = as_source(X, y)
         self.n, self.d = self._source.n, self._source.d
+        self._stride = 1
         rows = block_bytes // max(1, self._source.row_bytes)
         self._block_rows = int(np.clip(rows - rows % ROW_GROUP, ROW_GROUP, 1 << 20))
 
@@ -72,6 +73,15 @@ class PrivateData:
         edges = [k * self.n // count for k in range(count + 1)]
         return tuple(Fold(k, count, edges[k], edges[k + 1]) for k in range(count))
 
+    def every(self, stride: int) -> PrivateData:
+        """The rows at positions that are multiples of ``stride``, as data of their own; nothing is copied.
+
+        Replacing a row of all the data replaces at most one of these.
+        """
+        other = PrivateData(self._source)
+        other._block_rows, other._stride, other.n = self._block_rows, self._stride * stride, -(-self.n // stride)
+        return other
+
     def size(self, rows: Fold | Sample | None = None) -> float:
         """Rows in a fold; expected rows of a Poisson sample (the actual number is secret)."""
         if isinstance(rows, Sample):
@@ -80,9 +90,16 @@ class PrivateData:
 
     def _reduce(self, partial: Partial, rows: Fold | Sample | None = None) -> NDArray[np.int64]:
         """Sum of ``partial(block)`` over all blocks, exactly."""
-        start, stop = (rows.start, rows.stop) if isinstance(rows, Fold) else (0, self.n)
         mask = rows._mask if isinstance(rows, Sample) else None
-        return self._source.sum(Job(partial, self._block_rows), start, stop, mask)
+        if mask is not None and self._stride > 1:
+            raise ValueError("a Poisson sample is drawn from all rows")
+        start, stop = self._positions(rows if isinstance(rows, Fold) else None)
+        return self._source.sum(Job(partial, self._block_rows, self._stride), start, stop, mask)
+
+    def _positions(self, rows: Fold | None) -> tuple[int, int]:
+        """Where the source's rows for a fold start and stop."""
+        start, stop = (0, self.n) if rows is None else (rows.start, rows.stop)
+        return start * self._stride, min(stop * self._stride, self._source.n)
 
     def check_in_memory(self, who: str) -> None:
         """Refuse a stream to a method that needs more than sums over rows."""
@@ -97,8 +114,8 @@ class PrivateData:
         """Row-wise values, concatenated; for order statistics, which are not sums."""
         self.check_in_memory("this method")
         assert isinstance(self._source, Arrays)
-        start, stop = (0, self.n) if rows is None else (rows.start, rows.stop)
-        pieces = cut(self._source.read(start, stop), start, self._block_rows)
+        start, stop = self._positions(rows)
+        pieces = cut(*thinned(self._source.read(start, stop), start, self._stride), self._block_rows)
         return np.concatenate([compute(piece.block()) for piece in pieces])
 
     def __repr__(self) -> str:

@@ -55,13 +55,14 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One pass: add ``partial`` over the blocks of some consecutive rows.
+    """One pass: add ``partial`` over the blocks of some consecutive rows, or of every ``every``-th.
 
     It holds public parameters only, so it may travel to where the rows are.
     """
 
     partial: Partial
     block_rows: int
+    every: int = 1
 
     def __call__(
         self, chunks: Iterable[Chunk], start: int, mask: NDArray[np.bool_] | None = None, threads: int | None = None
@@ -71,7 +72,7 @@ class Job:
         ``mask`` covers the same rows. Threads take the next block from one iterator: the
         sum is one of integers, so who adds what does not matter.
         """
-        pieces = cut(chunks, start, self.block_rows, mask)
+        pieces = cut(*thinned(chunks, start, self.every), self.block_rows, mask)
         with _blas_limit:
             head = list(islice(pieces, MIN_THREADED))
             threads = (threads or _threads()) if len(head) == MIN_THREADED else 1
@@ -114,6 +115,19 @@ class Piece:
                 out[at : at + b - a] = X[a:b]
             at += b - a
         return out
+
+
+def thinned(chunks: Iterable[Chunk], start: int, every: int) -> tuple[Iterable[Chunk], int]:
+    """The rows whose position is a multiple of ``every``, and the position of the first among such rows."""
+
+    def kept() -> Iterator[Chunk]:
+        at = start
+        for X, y in chunks:
+            rows = slice(-at % every, None, every)
+            yield X[rows], None if y is None else y[rows]
+            at += int(X.shape[0])
+
+    return (chunks if every == 1 else kept()), -(-start // every)
 
 
 def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] | None = None) -> Iterator[Piece]:

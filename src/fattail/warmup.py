@@ -36,7 +36,9 @@ def warmup() -> float:
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))
         _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
         _kernels.waves_of(X, np.ones(1))
+        _kernels.standard_rows(X, np.zeros(3), np.ones(3), 1.0)
     _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(40))
+    _kernels.cell_counts(np.zeros((40, 3)), np.zeros((3, 8), dtype=np.int64))
     Trimmed(2, 1.0, 0.1).mean(PrivateData(np.ones((40, 3))))
     return time.perf_counter() - began
 

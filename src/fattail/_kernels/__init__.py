@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import dense, histogram, sparse, waves
+from . import dense, histogram, sparse, standard, waves
 from .trimmed import smooth_sensitivity
 
 __all__ = [
     "UNIT",
     "ball_sums",
+    "cell_counts",
     "clip_sums",
     "column_log_histogram",
     "dot",
@@ -33,6 +34,7 @@ __all__ = [
     "row_norms",
     "smooth_sensitivity",
     "smooth_sums",
+    "standard_rows",
     "truncate_sums",
     "waves_of",
 ]
@@ -180,6 +182,13 @@ def row_norms(block: Block, c: Floats | None, inv_s: Floats, out: Floats) -> Non
         sparse.norm_rows(*parts, inv_s, out)
 
 
+def standard_rows(block: NDArray[Any], c: Floats, inv_s: Floats, constant: float) -> tuple[NDArray[np.float32], Floats]:
+    """Return the rows ``(V - c) inv_s`` with a constant appended, and their squared lengths."""
+    out, squares = np.empty((len(block), len(c) + 1), dtype=np.float32), np.empty(len(block))
+    standard.standard_block(_plain(block), _plain(c), _plain(inv_s), float(constant), out, squares)
+    return out, squares
+
+
 def _refuse_centre(c: Floats | None) -> None:
     if c is not None and np.any(c):
         raise ValueError("sparse rows cannot be centred: pass c=None, or a dense block")
@@ -224,6 +233,11 @@ def column_log_histogram(
     """
     grid = _grid(lo_exponent, n_bins, steps_per_octave)
     histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
+
+
+def cell_counts(codes: Floats, out: Ints) -> None:
+    """Add to ``out[j, k]`` the number of ``codes[:, j]`` in cell k: clipped to the range, NaN as cell 0."""
+    histogram.cells_block(_plain(codes), out)
 
 
 def exact_gram(Z: NDArray[Any]) -> Ints:

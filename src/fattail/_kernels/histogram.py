@@ -37,3 +37,14 @@ def column_histogram_block(V, c, lo_exponent, n_bins, steps, fractions, out):
         for j in range(d):
             v = V[i, j] - c[j]
             out[j, 1 if v < 0.0 else 0, _bin(v, lo_exponent, n_bins, steps, fractions)] += 1
+
+
+@njit(**JIT)
+def cells_block(codes, out):
+    """Add to ``out[j]`` the counts of ``codes[:, j]``, clipped to the cells; NaN counts as cell 0."""
+    n, groups = codes.shape
+    last = out.shape[1] - 1.0
+    for i in range(n):
+        for j in range(groups):
+            v = codes[i, j] if codes[i, j] > 0.0 else 0.0
+            out[j, np.int64(v if v < last else last)] += 1

@@ -155,7 +155,7 @@ def sample_aggregate(
     inverse = np.linalg.inv(problem.frame.shape).T
 
     def rows(block: Block) -> Floats:
-        return np.column_stack([problem.frame.standard(block), problem.response(block)])
+        return np.column_stack([problem.frame.standard(block)[0], problem.response(block)])
 
     fits = block_estimates(data, rows, lambda table: inverse @ _newton(problem, table), blocks, p)
     if aggregation == "smooth":
@@ -174,7 +174,7 @@ def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = 1e-3
     """Minimise the loss of one block by a fixed number of Newton steps with a little ridge; not private."""
     table = np.where(np.isfinite(table), table, 0.0)
     z, y, loss = table[:, :-1], table[:, -1], problem.fixed_loss
-    weights = problem.frame.weights(z)
+    weights = problem.frame.weights(np.einsum("ij,ij->i", z, z))
     w, ridge = np.zeros(problem.p), np.diag(problem.ridge + pull)
     for _ in range(steps):
         prediction = z @ w

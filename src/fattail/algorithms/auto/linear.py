@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fattail._registry import registered
-from fattail.algorithms.common.columns import ROUNDS, thin
-from fattail.algorithms.common.linear_rows import WIDEST, LinearFit, Problem, Target, Units, prepare, reshape
+from fattail.algorithms.common.columns import ROUNDS
+from fattail.algorithms.common.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare, reshape
 from fattail.data import Block, PrivateData
 from fattail.losses import Squared
 from fattail.privacy import Curator, Gaussian
@@ -103,8 +103,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     ``Clip``-bounded rows; all else is arithmetic on releases.
     """
     n, p, logistic = data.n, data.d + 1, target.logistic
-    every = max(1, n // ENOUGH)
-    budget = Budget.of(n // every, p, gaussian_multiplier(curator.epsilon, curator.delta))
+    some, few = (data.every(max(1, n // enough)) for enough in (2 * ENOUGH, ENOUGH))
+    budget = Budget.of(few.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = budget.pace(logistic)
     # A label's curvature falls as the fit grows, so its shape is taken anew: more often where that is cheap.
     # A Huber loss gains curvature as the fit settles; there a renewed shape makes steps too long.
@@ -119,7 +119,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
     curator.plan(*fixed, *gradients)
 
-    model = Model(curator, data, prepare(curator, units, data, target, every, visible=budget.lost), every)
+    model = Model(curator, data, few, prepare(curator, units, few, target, visible=budget.lost))
     model.count_lengths(lengths)
     full = 1 if logistic and budget.sharp else 3  # steps on all rows; a sharp shape needs no more
     for t, gradient in enumerate(gradients):
@@ -128,7 +128,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
             model.count_lengths(lengths)
         if not logistic:
             model.count_residuals(residuals)
-        model.step(gradient, gradients[-1], damping, max(1, every // 2) if t < steps - full else 1)
+        model.step(gradient, gradients[-1], damping, some if t < steps - full else data)
     if wide:
         wide.apply(model)
     return model.fit(steps)
@@ -147,8 +147,8 @@ class Choice:
 class Model:
     """Iterates of a fit, all of them public."""
 
-    def __init__(self, curator: Curator, data: PrivateData, problem: Problem, every: int) -> None:
-        self.curator, self.data, self.problem, self.every = curator, data, problem, every
+    def __init__(self, curator: Curator, data: PrivateData, few: PrivateData, problem: Problem) -> None:
+        self.curator, self.data, self.few, self.problem = curator, data, few, problem
         self.p, self.logistic = problem.p, problem.target.logistic
         self.w = problem.start
         self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
@@ -160,54 +160,52 @@ class Model:
     def reshape(self, release: Gaussian) -> None:
         """Second moments weighted with the loss's curvature at the present fit."""
         if self.p <= WIDEST:
-            self.problem = reshape(self.curator, release, self.data, self.problem, self.w, self.every)
+            self.problem = reshape(self.curator, release, self.few, self.problem, self.w)
             self.bend, self.renewals = 1.0, self.renewals + 1
 
     def count_lengths(self, release: Gaussian) -> None:
         """Distribution of the lengths of u."""
         frame, unit = self.problem.frame, math.sqrt(self.p)
-        codes = _codes(lambda block: frame.rows(block)[1] / unit, self.every)
-        share, length = _distribution(self.curator, release, self.data, codes)
+        codes = _codes(lambda block: frame.rows(block)[2] / unit)
+        share, length = _distribution(self.curator, release, self.few, codes)
         self.lengths = share, length * unit
 
     def count_residuals(self, release: Gaussian) -> None:
         frame, w = self.problem.frame, self.w
-        codes = _codes(lambda block: self.problem.response(block) - frame.predict(block, w), self.every)
-        self.residuals = _distribution(self.curator, release, self.data, codes)
+        codes = _codes(lambda block: self.problem.response(block) - frame.predict(block, w))
+        self.residuals = _distribution(self.curator, release, self.few, codes)
 
-    def step(self, gradient: Gaussian, reference: Gaussian, damping: float, every: int) -> None:
+    def step(self, gradient: Gaussian, reference: Gaussian, damping: float, data: PrivateData) -> None:
         """One bounded Newton step, with the bounds that are best for the noise of the ``reference`` release."""
         n = self.data.n
         best = _best(self, self.curator.noise(reference, 2.0 / n))
-        released = self.gradient(gradient, best, every)
+        released = self.gradient(gradient, best, data)
         self.w = self.problem.move(self.w, -released, damping / best.curvature)
-        noise = every * self.curator.noise(gradient, 2.0 / n) * best.clip * best.radius
+        noise = self.curator.noise(gradient, 2.0 / data.n) * best.clip * best.radius
         self.noise = (1 - damping) ** 2 * self.noise + (damping * noise / best.curvature) ** 2
         self.sampling = best.square / (n * best.curvature**2)
 
-    def gradient(self, release: Gaussian, best: Choice, every: int = 1) -> Floats:
+    def gradient(self, release: Gaussian, best: Choice, data: PrivateData) -> Floats:
         """Mean of clipped residuals times pulled-back rows."""
         frame, w = self.problem.frame, self.w
 
-        def rows(block: Block) -> tuple[Floats, Floats]:
-            block = thin(block, every)
-            u, length = frame.rows(block)
+        def rows(block: Block) -> tuple[Singles, Floats]:
+            u, weight, length = frame.rows(block)
             prediction = frame.predict(block, w)
             if self.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
                 chance = expit(prediction)
                 slope, length = self.problem.response(block) - chance, length * np.maximum(chance, 1 - chance)
             else:
                 slope = np.clip(self.problem.response(block) - prediction, -best.clip, best.clip)
-            return u, slope * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))
+            return u, slope * weight * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))
 
-        mean = Ball(radius=best.clip * best.radius).mean(self.data, rows, width=self.p)
-        return every * self.curator.release(release, mean)
+        mean = Ball(radius=best.clip * best.radius).mean(data, rows, width=self.p)
+        return self.curator.release(release, mean)
 
     def mean_row(self, release: Gaussian, radius: float) -> Floats:
         """Mean of pulled-back rows."""
-        frame, every = self.problem.frame, self.every
-        mean = Ball(radius=radius).mean(self.data, lambda b: (frame.rows(thin(b, every))[0], None), width=self.p)
-        return every * self.curator.release(release, mean)
+        mean = Ball(radius=radius).mean(self.few, lambda b: self.problem.frame.rows(b)[:2], width=self.p)
+        return self.curator.release(release, mean)
 
     def fit(self, steps: int) -> LinearFit:
         covariance = (self.noise + self.sampling) * self.problem.frame.shape.T @ self.problem.frame.shape
@@ -243,8 +241,8 @@ class Wide:
     def _reach(self, model: Model) -> float:
         """Upper edge of the highest octave of residuals that is seen."""
         frame, w = model.problem.frame, model.w
-        codes = _codes(lambda block: frame.predict(block, w) - model.problem.response(block), model.every, 1)
-        counts = Histogram(OCTAVES).counts(model.data, codes)
+        codes = _codes(lambda block: frame.predict(block, w) - model.problem.response(block), 1)
+        counts = Histogram(OCTAVES).counts(model.few, codes)
         released = model.curator.release(self.tails, counts)[0]
         seen = np.flatnonzero(_seen(released, model.curator.noise(self.tails, math.sqrt(2)), 1))
         return math.ldexp(1.0, LOWEST + (int(seen[-1]) + 1 if len(seen) else 1 - LOWEST))
@@ -266,7 +264,7 @@ class Wide:
         noise = clip = 0.0
         for release in self.slopes:
             clip = self._reach(model)
-            released = model.gradient(release, Choice(clip, radius, 1.0, 1.0))
+            released = model.gradient(release, Choice(clip, radius, 1.0, 1.0), model.data)
             released -= constant * (constant @ released)
             model.w = model.problem.move(model.w, -released, self.damping / curvature)
             noise = (1 - self.damping) ** 2 * noise + (self.damping * curator.noise(release, 2 * clip * radius / n)) ** 2
@@ -291,11 +289,11 @@ class Wide:
         model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + float(share @ np.minimum(size, clip) ** 2) / n
 
 
-def _codes(values: Any, every: int, per_octave: int = PER_OCTAVE) -> Any:
-    """Cell of a magnitude of every ``every``-th row: octaves from ``LOWEST``, each cut into equal parts."""
+def _codes(values: Any, per_octave: int = PER_OCTAVE) -> Any:
+    """Cell of a magnitude: octaves from ``LOWEST``, each cut into equal parts."""
 
     def codes(block: Block) -> Floats:
-        mantissa, exponent = np.frexp(np.abs(values(thin(block, every))))
+        mantissa, exponent = np.frexp(np.abs(values(block)))
         inside = per_octave * (exponent - 1.0 - LOWEST) + np.floor(per_octave * (2.0 * mantissa - 1.0))
         return np.where(mantissa > 0, inside, 0.0)[:, None]
 

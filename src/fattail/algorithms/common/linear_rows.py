@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.algorithms.common.columns import ROUNDS, center_and_scale, table, thin
+from fattail.algorithms.common.columns import ROUNDS, center_and_scale, table
 from fattail.data import Block, PrivateData
 from fattail.losses import Huber, Logistic, Loss
 from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 LINEAR = ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression")
 TEST = "tests/contracts/test_methods.py"
 REACH = 4.0  # predictions of this size, in private units, are the largest that are considered
@@ -72,34 +73,28 @@ class Frame:
     shape: Floats
     constant: float = 1.0
 
-    def standard(self, block: Block) -> Floats:
-        z = np.empty((len(block), len(self.scale) + 1))
-        z[:, :-1] = (table(block, False) - self.center) / self.scale
-        z[:, -1] = self.constant
-        return z
+    def standard(self, block: Block) -> tuple[Singles, Floats]:
+        """Rows z in single precision, and their weights."""
+        z, squares = _kernels.standard_rows(table(block, False), self.center, 1.0 / self.scale, self.constant)
+        return z, self.weights(squares)
+
+    def weights(self, squares: Floats) -> Floats:
+        """Weights of rows z by their squared lengths."""
+        return np.asarray(np.minimum(1.0, self.radius**2 / squares))
 
     def predict(self, block: Block, w: Floats) -> Floats:
         """``standard(block) @ w``, in one pass over the rows as they are."""
         slope = w[:-1] / self.scale
         return np.asarray(block.dot(slope) + (self.constant * w[-1] - self.center @ slope))
 
-    def rows(self, block: Block) -> tuple[Floats, Floats]:
-        """Rows u times their weight, and their lengths."""
-        X = table(block, False)
-        root = self.shape[:, :-1] / self.scale
-        u = X @ root.T
-        u += self.constant * self.shape[:, -1] - root @ self.center
-        u *= self._weights(X)[:, None]
-        return u, np.sqrt(np.einsum("ij,ij->i", u, u))
+    def rows(self, block: Block) -> tuple[Singles, Floats, Floats]:
+        """Rows u in single precision, their weights, and the lengths of the weighted rows.
 
-    def weights(self, z: Floats) -> Floats:
-        """Weights of standardised rows."""
-        return np.asarray(np.minimum(1.0, self.radius**2 / np.einsum("ij,ij->i", z, z)))
-
-    def _weights(self, X: Floats) -> Floats:
-        norms = np.empty(len(X))
-        _kernels.row_norms(X, self.center, 1.0 / self.scale, norms)
-        return np.asarray(np.minimum(1.0, self.radius**2 / (norms**2 + self.constant**2)))
+        Half the digits are far more than the noise leaves, and the product takes half the time.
+        """
+        z, weight = self.standard(block)
+        u = z @ self.shape.T.astype(np.float32)
+        return u, weight, weight * np.sqrt(np.einsum("ij,ij->i", u, u))
 
 
 @dataclass(frozen=True)
@@ -143,13 +138,13 @@ class Problem:
         loss = self.loss
         return Huber(1.0) if isinstance(loss, Huber) and math.isinf(loss.threshold) else loss
 
-    def gradient_rows(self, w: Floats) -> Callable[[Block], tuple[Floats, Floats]]:
+    def gradient_rows(self, w: Floats) -> Callable[[Block], tuple[Singles, Floats]]:
         """Gradients of the rows in u, as (rows, factors)."""
         loss = self.fixed_loss
 
-        def rows(block: Block) -> tuple[Floats, Floats]:
-            u, _ = self.frame.rows(block)
-            return u, loss.derivative(self.frame.predict(block, w), self.response(block))
+        def rows(block: Block) -> tuple[Singles, Floats]:
+            u, weight, _ = self.frame.rows(block)
+            return u, weight * loss.derivative(self.frame.predict(block, w), self.response(block))
 
         return rows
 
@@ -205,13 +200,13 @@ class Units:
         return (self.columns, self.moments) if p <= WIDEST else (self.columns,)
 
 
-def prepare(curator: Curator, units: Units, data: PrivateData, target: Target, every: int = 1, visible: bool = False) -> Problem:
+def prepare(curator: Curator, units: Units, data: PrivateData, target: Target, visible: bool = False) -> Problem:
     """Find units privately: after it, every direction of u has about unit variance, and so has the response.
 
     ``visible`` leaves out directions whose variance does not exceed the noise of its release.
     """
     p = data.d + 1
-    center, scale = center_and_scale(curator, units.columns, data, not target.logistic, every)
+    center, scale = center_and_scale(curator, units.columns, data, not target.logistic)
     level, size = (0.0, 1.0) if target.logistic else (float(center[-1]), float(scale[-1]))
     size = size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
@@ -220,7 +215,7 @@ def prepare(curator: Curator, units: Units, data: PrivateData, target: Target, e
         level, scale = 0.0, np.hypot(scale, center)
         center = np.zeros(p - 1)
     problem = Problem(target, Frame(center, scale, units.radius, np.eye(p), float(target.intercept)), level, size)
-    return problem if p > WIDEST else reshape(curator, units.moments, data, problem, None, every, visible)
+    return problem if p > WIDEST else reshape(curator, units.moments, data, problem, None, visible)
 
 
 def reshape(
@@ -229,24 +224,21 @@ def reshape(
     data: PrivateData,
     problem: Problem,
     w: Floats | None = None,
-    every: int = 1,
     visible: bool = False,
 ) -> Problem:
     """Release second moments, weighted with the loss's curvature at ``w`` if given, and take their inverse root."""
     frame, loss = problem.frame, problem.loss
 
-    def rows(block: Block) -> tuple[Floats, Floats | None]:
-        block = thin(block, every)
-        z = frame.standard(block)
+    def rows(block: Block) -> tuple[Singles, Floats | None]:
         if w is None:
-            return z, None
+            return frame.standard(block)[0], None
         # In units of the first matrix, so that no direction is lost in the noise.
-        u = z @ frame.shape.T
-        u *= np.sqrt(frame.weights(z))[:, None]
-        return u, np.sqrt(loss.second(z @ w, problem.response(block)) / loss.curvature)
+        u, weight, _ = frame.rows(block)
+        bend = loss.second(frame.predict(block, w), problem.response(block)) / loss.curvature
+        return u, np.sqrt(weight * bend)
 
-    moments = every * curator.release(release, Gram(radius=frame.radius).mean(data, rows, width=problem.p))
-    noise = every * curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
+    moments = curator.release(release, Gram(radius=frame.radius).mean(data, rows, width=problem.p))
+    noise = curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
     values, vectors = np.linalg.eigh((moments + moments.T) / 2)
     # Below the size of the noise an eigenvalue says nothing.
     floor = max(noise * math.sqrt(2 * problem.p), 1e-6)
