@@ -240,23 +240,20 @@ def cell_counts(codes: Floats, out: Ints) -> None:
     histogram.cells_block(_plain(codes), out)
 
 
-def exact_gram(Z: NDArray[Any]) -> Ints:
-    """Return the Gram matrix of the rows of ``Z``, shrunk to norm 1, in units of 2**-30, exactly.
+def exact_gram(V: NDArray[Any], r: Floats | None = None, c: Floats | None = None, inv_s: Floats | None = None) -> Ints:
+    """Return the Gram matrix of the argument rows, shrunk to norm 1, in units of 2**-30, exactly.
 
     Rows are cleaned of non-finite coordinates, shrunk, and rounded to multiples of 2**-15 within a
     margin that keeps the rounded norm at most 1.  Products and sums are then integers below 2**53:
     a float64 matrix product is exact, whatever the order in which BLAS adds.  Replacing a row
     moves the result by at most ``sqrt(2) 2**30`` in Frobenius norm.
     """
-    rows, d = Z.shape
+    rows, d = V.shape
     if rows > 1 << 20:
         raise ValueError(f"a block may have at most 2**20 rows, got {rows}")
-    norms = np.empty(rows)
-    row_norms(Z, None, np.ones(d), norms)
     limit = 2.0**15 * (1.0 - (d + 32) * 2.0**-52) - np.sqrt(d) / 2.0
-    with np.errstate(all="ignore"):
-        Z = np.where(np.isfinite(Z), Z, 0.0) * np.minimum(2.0**15, limit / norms)[:, None]
-    Q = np.rint(Z)
+    Q = np.empty((rows, d))
+    dense.grid_block(_plain(V), _vector(r, rows, 1.0), _vector(c, d, 0.0), _vector(inv_s, d, 1.0), 2.0**15, limit, Q)
     return (Q.T @ Q).astype(np.int64)
 
 

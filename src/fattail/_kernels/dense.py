@@ -362,3 +362,15 @@ def ball_block(V, r, c, inv_s, inside, limit, out):
             if i % FLUSH == FLUSH - 1:
                 _flush(acc, 0, d, out)
     _flush(acc, 0, d, out)
+
+
+@njit(**JIT)
+def grid_block(V, r, c, inv_s, inside, limit, out):
+    """Write to ``out`` the rows ``(r V - c) inv_s``, times ``inside`` or shrunk to norm ``limit``, rounded to integers."""
+    n, d = V.shape
+    norms = np.empty(n)
+    norm_block(V, r, c, inv_s, norms)
+    for i in range(n):
+        factor = min(inside, limit / norms[i])
+        for j in range(d):
+            out[i, j] = np.rint(finite((r[i] * V[i, j] - c[j]) * inv_s[j]) * factor)

@@ -39,14 +39,12 @@ class Gram:
         """Bounded ``width x width`` matrix; release it and average it with its transpose."""
         width = data.d if width is None else width
         inverse = 1.0 / np.broadcast_to(np.asarray(self.scale, dtype=np.float64) * self.radius, (width,))
-        center = np.asarray(self.center, dtype=np.float64)
+        center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (width,))
 
         def partial(block: Block) -> NDArray[np.int64]:
             with np.errstate(all="ignore"):
                 V, r = rows(block)
-                dense = V.toarray() if hasattr(V, "toarray") else V
-                Z = (dense if r is None else r[:, None] * dense) - center
-                return _kernels.exact_gram(Z * inverse)
+            return _kernels.exact_gram(V.toarray() if hasattr(V, "toarray") else V, r, center, inverse)
 
         total = data._reduce(partial, fold)
         return Bounded(total, math.sqrt(2) * ONE, "l2", fold, unit=self.radius**2 / (ONE * data.size(fold)))
