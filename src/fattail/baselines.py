@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -147,21 +148,21 @@ class IGHT(BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         loss: Loss = Logistic() if self.loss == "logistic" else Squared()
         w, level = np.zeros(X.shape[1]), 0.0
+        z = np.zeros(len(y))
         for _ in range(self.n_iter):
-            z = np.asarray(X @ w) + level
-            bend = float(np.mean(loss.second(z, y)))
-            level -= float(np.mean(loss.derivative(z, y))) / max(bend, 1e-3)
-            slope = loss.derivative(np.asarray(X @ w) + level, y)
-            gradient = np.asarray(X.T @ slope) / len(y)
+            bend = float(np.mean(loss.second(z + level, y)))
+            level -= float(np.mean(loss.derivative(z + level, y))) / max(bend, 1e-3)
+            gradient = np.asarray(X.T @ loss.derivative(z + level, y)) / len(y)
             on = np.flatnonzero(w) if np.any(w) else top_indices(gradient, self.sparsity)
             along = np.asarray(X[:, on] @ gradient[on])
             curvature = bend * float(np.mean((along - along.mean()) ** 2))
             step = float(gradient[on] @ gradient[on]) / curvature if curvature > 0 else 0.0
-            now = float(np.mean(loss.value(np.asarray(X @ w) + level, y)))
+            now = float(np.mean(loss.value(z + level, y)))
             for _ in range(20):  # a new support may bend more than the old: shorten until the loss falls
                 new = hard_threshold(w - step * gradient, self.sparsity)
-                if float(np.mean(loss.value(np.asarray(X @ new) + level, y))) <= now:
-                    w = new
+                moved = np.asarray(X @ new) if sparse.issparse(X) else X[:, new != 0] @ new[new != 0]
+                if float(np.mean(loss.value(moved + level, y))) <= now:
+                    w, z = new, moved
                     break
                 step /= 2
         self.coef_, self.intercept_, self.privacy_ = w, level, "none"

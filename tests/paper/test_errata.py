@@ -23,7 +23,7 @@ def test_a_sparse_minimiser_jumps():
     half = (n - 1) // 2
     X = np.repeat(np.eye(2), half, axis=0)
     rows = [np.vstack([X, e]) for e in np.eye(2)]
-    teachers = [printed.thresholded_descent(R, np.ones(n), 1, 500, 1.0, penalty, "linear") for R in rows]
+    teachers = [printed.thresholded_descent(R, np.ones((n, 1)), 1, 500, 1.0, np.array([penalty]), "linear")[:, 0] for R in rows]
     moved = np.linalg.norm(teachers[0] - teachers[1])
     claimed = 2 / (n * penalty)  # 2 sqrt(s) gamma / (n lambda) with s = gamma = 1
     assert moved == pytest.approx(1.168, abs=0.01)

@@ -320,14 +320,15 @@ def squared_thresholding(
 # wanggu2020 ----------------------------------------------------------------------------------
 
 
-def thresholded_descent(X: Any, y: Floats, sparsity: int, n_iter: int, step: float, penalty: float, task: str) -> Floats:
-    """IGHT: gradient steps, each cut to its largest coordinates."""
-    w = np.zeros(X.shape[1])
+def thresholded_descent(X: Any, Y: Floats, sparsity: int, n_iter: int, step: float, penalties: Floats, task: str) -> Floats:
+    """IGHT: gradient steps, each cut to its largest coordinates; a column of responses and of coefficients per penalty."""
+    W = np.zeros((X.shape[1], len(penalties)))
     for _ in range(n_iter):
-        z = X @ w
-        r = (z - y) if task == "linear" else expit(z) - y
-        w = hard_threshold(w - step * (X.T @ r / len(y) + penalty * w), sparsity)
-    return w
+        Z = X @ W
+        R = (Z - Y) if task == "linear" else expit(Z) - Y
+        W -= step * (X.T @ R / len(Y) + penalties * W)
+        W = np.column_stack([hard_threshold(w, sparsity) for w in W.T])
+    return W
 
 
 def knowledge_transfer(problem: Problem, seed: int, epsilon: float, delta: float, sparsity: int, n_iter: int = 30) -> Floats:
@@ -338,30 +339,23 @@ def knowledge_transfer(problem: Problem, seed: int, epsilon: float, delta: float
     theorem says.
     """
     rng = np.random.default_rng(seed)
-    X, y, known = problem.X, problem.y, problem.known
+    X, y, known = problem.X, problem.y[:, None], problem.known
     n, d = X.shape
     public, task, spread = known["public"], known["task"], known["spread"]
     m = public.shape[0]
     step = 1.0 / spectral(X, rng) if task == "linear" else 4.0 / spectral(X, rng)
     student_step = 1.0 / spectral(public, rng)
-    cut = n // 5
-    held = np.arange(n) < cut
-    best: tuple[float, Floats] | None = None
-    for c in (1e-3, 1e-2, 1e-1, 1.0, 10.0):
-        penalty = c * math.sqrt(sparsity * math.log(d) * math.log(1 / delta)) / (n * epsilon)
-        teacher = thresholded_descent(X[~held], y[~held], sparsity, n_iter, step, penalty, task)
-        z = X[~held] @ teacher
-        r = z - y[~held] if task == "linear" else expit(z) - y[~held]
-        bound = known["bound"] * float(np.max(np.abs(r)))
-        variance = 8 * m * spread * sparsity * bound**2 * math.log(2.5 / delta) / (n * epsilon * penalty) ** 2
-        labels = public @ teacher + rng.normal(scale=math.sqrt(variance), size=m)
-        student = thresholded_descent(public, labels, sparsity, n_iter, student_step, 0.0, "linear")
-        z = X[held] @ student
-        risk = float(np.mean((z - y[held]) ** 2)) if task == "linear" else float(np.mean(np.logaddexp(0, z) - y[held] * z))
-        if best is None or risk < best[0]:
-            best = (risk, student)
-    assert best is not None
-    return best[1]
+    held, taught = slice(n // 5), slice(n // 5, n)
+    penalties = np.array([1e-3, 1e-2, 1e-1, 1.0, 10.0]) * math.sqrt(sparsity * math.log(d) * math.log(1 / delta)) / (n * epsilon)
+    teachers = thresholded_descent(X[taught], y[taught], sparsity, n_iter, step, penalties, task)
+    z = X[taught] @ teachers
+    bound = known["bound"] * np.max(np.abs((z if task == "linear" else expit(z)) - y[taught]), axis=0)
+    variance = 8 * m * spread * sparsity * bound**2 * math.log(2.5 / delta) / (n * epsilon * penalties) ** 2
+    labels = public @ teachers + rng.normal(size=(m, len(penalties))) * np.sqrt(variance)
+    students = thresholded_descent(public, labels, sparsity, n_iter, student_step, np.zeros(len(penalties)), "linear")
+    z = X[held] @ students
+    risk = np.mean((z - y[held]) ** 2 if task == "linear" else np.logaddexp(0, z) - y[held] * z, axis=0)
+    return np.asarray(students[:, np.argmin(risk)])
 
 
 def spectral(X: Any, rng: Rng) -> float:
