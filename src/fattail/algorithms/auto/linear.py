@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 COUNTS, WIDE = 0.006, 0.4  # shares: each set of counts, and all of movement 4
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 PER_OCTAVE = 2
-ENOUGH = 100_000  # rows for counts and moments; early steps take twice as many
+ENOUGH = 100_000  # rows for counts and early steps; moments and later steps take twice as many, the last all
 LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
 
 
@@ -58,10 +58,11 @@ class Budget:
     """Size of the noise in the moments, relative to what it blurs; beyond two, only directions that stand out are kept."""
 
     @classmethod
-    def of(cls, n: int, p: int, multiplier: float) -> Budget:
+    def of(cls, few: int, some: int, p: int, multiplier: float) -> Budget:
+        """Counts are over ``few`` rows, moments over ``some``."""
         # Counts are wanted to within half a percent of n, moments to a twentieth of their size.
-        columns = ROUNDS * 2 * p * (multiplier / (0.005 * n)) ** 2
-        spectral = math.sqrt(2) * p / n * math.sqrt(2 * p) * multiplier
+        columns = ROUNDS * 2 * p * (multiplier / (0.005 * few)) ** 2
+        spectral = math.sqrt(2) * p / some * math.sqrt(2 * p) * multiplier
         radius = min(max(math.sqrt(0.05 * math.sqrt(MOST_SHAPE) / spectral), 1.5), 4.0)
         moments = min(max((radius**2 * spectral / 0.05) ** 2, 0.01), MOST_SHAPE)
         return cls(min(max(columns, 0.01), MOST_COLUMNS), moments, radius, radius**2 * spectral / math.sqrt(moments))
@@ -104,7 +105,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     """
     n, p, logistic = data.n, data.d + 1, target.logistic
     some, few = (data.every(max(1, n // enough)) for enough in (2 * ENOUGH, ENOUGH))
-    budget = Budget.of(few.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
+    budget = Budget.of(few.n, some.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = budget.pace(logistic)
     # A label's curvature falls as the fit grows, so its shape is taken anew: more often where that is cheap.
     # A Huber loss gains curvature as the fit settles; there a renewed shape makes steps too long.
@@ -119,16 +120,16 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
     curator.plan(*fixed, *gradients)
 
-    model = Model(curator, data, few, prepare(curator, units, few, target, visible=budget.lost))
+    model = Model(curator, data, some, few, prepare(curator, units, some, target, few, visible=budget.lost))
     model.count_lengths(lengths)
-    full = 1 if logistic and budget.sharp else 3  # steps on all rows; a sharp shape needs no more
+    early, late = steps // 2, steps - (1 if logistic else 3)
     for t, gradient in enumerate(gradients):
         if t in renewed:
             model.reshape(units.moments)
             model.count_lengths(lengths)
         if not logistic:
             model.count_residuals(residuals)
-        model.step(gradient, gradients[-1], damping, some if t < steps - full else data)
+        model.step(gradient, gradients[-1], damping, few if t < early else some if t < late else data)
     if wide:
         wide.apply(model)
     return model.fit(steps)
@@ -147,8 +148,8 @@ class Choice:
 class Model:
     """Iterates of a fit, all of them public."""
 
-    def __init__(self, curator: Curator, data: PrivateData, few: PrivateData, problem: Problem) -> None:
-        self.curator, self.data, self.few, self.problem = curator, data, few, problem
+    def __init__(self, curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, problem: Problem) -> None:
+        self.curator, self.data, self.some, self.few, self.problem = curator, data, some, few, problem
         self.p, self.logistic = problem.p, problem.target.logistic
         self.w = problem.start
         self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
@@ -160,7 +161,7 @@ class Model:
     def reshape(self, release: Gaussian) -> None:
         """Second moments weighted with the loss's curvature at the present fit."""
         if self.p <= WIDEST:
-            self.problem = reshape(self.curator, release, self.few, self.problem, self.w)
+            self.problem = reshape(self.curator, release, self.some, self.problem, self.w)
             self.bend, self.renewals = 1.0, self.renewals + 1
 
     def count_lengths(self, release: Gaussian) -> None:

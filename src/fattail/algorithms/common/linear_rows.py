@@ -200,13 +200,16 @@ class Units:
         return (self.columns, self.moments) if p <= WIDEST else (self.columns,)
 
 
-def prepare(curator: Curator, units: Units, data: PrivateData, target: Target, visible: bool = False) -> Problem:
+def prepare(
+    curator: Curator, units: Units, data: PrivateData, target: Target, few: PrivateData | None = None, visible: bool = False
+) -> Problem:
     """Find units privately: after it, every direction of u has about unit variance, and so has the response.
 
-    ``visible`` leaves out directions whose variance does not exceed the noise of its release.
+    Counts are over ``few`` rows, where given. ``visible`` leaves out directions whose variance does not
+    exceed the noise of its release.
     """
     p = data.d + 1
-    center, scale = center_and_scale(curator, units.columns, data, not target.logistic)
+    center, scale = center_and_scale(curator, units.columns, few or data, not target.logistic)
     level, size = (0.0, 1.0) if target.logistic else (float(center[-1]), float(scale[-1]))
     size = size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
