@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Any
 
@@ -31,18 +31,24 @@ Partial = Callable[["Block"], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Block:
-    """Some consecutive rows: ``X`` (C-ordered array or CSR), ``y`` if there is one, and where they start.
+    """Some consecutive rows, ``y`` if there is one, and where they start.
 
-    ``weight`` is None, or a 0/1 vector that says which rows are in a Poisson sample.
+    ``rows`` lie in memory as they came: an array by rows or by columns, or CSR. ``weight`` is None, or a 0/1
+    vector that says which rows are in a Poisson sample.
     """
 
-    X: Any
+    rows: Any
     y: NDArray[Any] | None
     start: int
     weight: NDArray[np.float64] | None = None
 
+    @cached_property
+    def X(self) -> Any:
+        """The rows as a C-ordered array or CSR: products with it have the same bits from every source."""
+        return np.ascontiguousarray(self.rows) if isinstance(self.rows, np.ndarray) else self.rows
+
     def __len__(self) -> int:
-        return int(self.X.shape[0])
+        return int(self.rows.shape[0])
 
     @property
     def stop(self) -> int:
@@ -105,9 +111,10 @@ class Piece:
             return X[a:b]
         size = sum(b - a for _, _, a, b in self.parts)
         dtype = np.result_type(np.float32, *(X.dtype for X, *_ in self.parts))
-        if dtype not in scratch or len(scratch[dtype]) < size:
-            scratch[dtype] = np.empty((size, X.shape[1]), dtype=dtype)
-        out, at = scratch[dtype][:size], 0
+        if dtype not in scratch or scratch[dtype].size < size * X.shape[1]:
+            scratch[dtype] = np.empty(size * X.shape[1], dtype=dtype)
+        out = scratch[dtype][: size * X.shape[1]].reshape((size, X.shape[1]), order="F" if by_columns(X) else "C")
+        at = 0
         for X, _, a, b in self.parts:
             if isinstance(X, Columns):
                 X.copy_rows(a, b, out[at : at + b - a])
@@ -115,6 +122,11 @@ class Piece:
                 out[at : at + b - a] = X[a:b]
             at += b - a
         return out
+
+
+def by_columns(X: Any) -> bool:
+    """Whether it is cheaper to copy columns than rows."""
+    return isinstance(X, Columns) or (isinstance(X, np.ndarray) and X.strides[0] < X.strides[1])
 
 
 def thinned(chunks: Iterable[Chunk], start: int, every: int) -> tuple[Iterable[Chunk], int]:

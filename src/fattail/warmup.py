@@ -25,11 +25,11 @@ def warmup() -> float:
     """Call every kernel with every type of rows that users may have; return the seconds it took."""
     began = time.perf_counter()
     for dtype in (np.float64, np.float32):
-        X = np.ones((40, 3), dtype=dtype)
-        for rows in (X, sparse.csr_array(X)):
+        X = np.ones((200, 3), dtype=dtype)
+        for rows in (X, np.asfortranarray(X), sparse.csr_array(X)):
             data = PrivateData(rows)
             for rule in (Clip(), Smooth(), Ball(), Gram()):
-                rule.mean(data, lambda block: (block.X, np.ones(len(block))))
+                rule.mean(data, lambda block: (block.rows, np.ones(len(block))))
             for rule in (Clip(center=1.0), Smooth(center=1.0)):  # with a centre they are compiled anew
                 rule.mean(data)
         _kernels.dot(X, np.ones(3))
@@ -37,7 +37,7 @@ def warmup() -> float:
         _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
         _kernels.waves_of(X, np.ones(1))
         _kernels.standard_rows(X, np.zeros(3), np.ones(3), 1.0)
-    _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(40))
+    _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(200))
     _kernels.cell_counts(np.zeros((40, 3)), np.zeros((3, 8), dtype=np.int64))
     Trimmed(2, 1.0, 0.1).mean(PrivateData(np.ones((40, 3))))
     return time.perf_counter() - began

@@ -128,8 +128,12 @@ def test_many_rows_do_not_round():
         kernel(V, r, np.zeros(1), np.ones(1), *extra, out)
         assert out == rows * (2**30 - 1)
     out = np.zeros(1, dtype=np.int64)
-    K.dense.smooth_block(V, r, np.zeros(1), np.array([TABLE.kappa]), TABLE.core, TABLE.slope, TABLE.tail, out)
+    smooth = (np.zeros(1), np.array([TABLE.kappa]), TABLE.core, TABLE.slope, TABLE.tail, out)
+    K.dense.smooth_block(V, r, *smooth)
     assert out == rows * terms("smooth", V[:1], r[:1], 0.0, 1.0).item()
+    K.columns.smooth_columns(V.T, r, *smooth)
+    K.columns.bound_columns(V.T, r, np.zeros(1), np.ones(1), 1.0, out)
+    assert out == rows * (2 * terms("smooth", V[:1], r[:1], 0.0, 1.0).item() + 2**30 - 1)
 
 
 @pytest.mark.parametrize("d", [3, 50, 300, 5000])
@@ -186,6 +190,31 @@ def test_layout_does_not_matter_and_is_not_compiled_for(kind):
         centre, inverse = np.broadcast_to(0.0, d), np.broadcast_to(0.4, d)
         assert np.array_equal(sums(kind, block, np.repeat(r, 2)[::2], centre, inverse, d), want)
     assert len(kernel.signatures) == compiled
+
+
+@pytest.mark.parametrize("kind", MAPS)
+@pytest.mark.parametrize("rows", [127, 128, 129, 512, 543, 8000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_rows(kind, rows, dtype, monkeypatch):
+    """A block by columns is not copied, and gives the definition's integers: quiet, mixed and crowded columns in turn."""
+    d, rng = 9, np.random.default_rng(rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        V = (hostile_array((rows, d), seed=rows) * np.where(np.arange(rows) % 600 < 400, 1e-3, 1.0)[:, None]).astype(dtype)
+    V[:, 0] = rng.standard_normal(rows) * 1e-3
+    V[:, 1] *= np.where(rng.random(rows) < 0.01, 1e6, 1e-6)
+    V[:, 2] = 1e30
+    V[:, 3] = np.where(rng.random(rows) < 0.2, 1e6, 1e-6)
+    V[-1, :7] = np.nan, np.inf, -np.inf, np.finfo(dtype).max, np.finfo(dtype).tiny / 8, -0.0, 1.0
+    r, inv_s = rng.standard_normal(rows), rng.uniform(0.5, 2.0, d)
+    r[:4] = np.inf, np.nan, 0.0, 1e-320
+    by_rows = [K.dense.bound_block, K.dense.smooth_block]
+    if rows >= 128:
+        for kernel in by_rows:
+            monkeypatch.setattr(K.dense, kernel.__name__, None)
+    for factors in (r, None):
+        for c in (None, rng.standard_normal(d)):
+            want = terms(kind, V, np.ones(rows) if factors is None else r, 0.0 if c is None else c, inv_s).sum(axis=0)
+            assert np.array_equal(sums(kind, np.asfortranarray(V), factors, c, inv_s, d), want)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -1,6 +1,6 @@
 """Compiled sums over one block of rows: bounded, quantised to integers, exact in any order.
 
-A block is a C-ordered float32 or float64 array, or the three arrays of a CSR matrix.  Callers cut
+A block is a float32 or float64 array in C or Fortran order, or the three arrays of a CSR matrix.  Callers cut
 the data into blocks of about a megabyte and run them on threads: the kernels are serial, release
 the lock, and *add* to an int64 array, so blocks, threads and order cannot change a result.
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import dense, histogram, sparse, standard, waves
+from . import columns, dense, histogram, sparse, standard, waves
 from .trimmed import smooth_sensitivity
 
 __all__ = [
@@ -44,10 +44,11 @@ UNIT = 2**30
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Block = Any  # a C-ordered 2-D float array, or (data, indices, indptr)
+Block = Any  # a 2-D float array, or (data, indices, indptr)
 
 _NARROW = 32  # columns below which a row is too short for vector registers
 _WIDE = 128
+_TALL = 128  # rows from which on columns are swept as they are
 
 
 class _Alias:
@@ -77,8 +78,14 @@ def _vector(value: Floats | None, size: int, default: float) -> Floats:
     return np.full(size, default) if value is None else _plain(np.asarray(value, dtype=np.float64))
 
 
+def _by_columns(block: NDArray[Any]) -> bool:
+    """Whether a block lies in memory column by column, and long enough ones."""
+    return block.flags.f_contiguous and not block.flags.c_contiguous and len(block) >= _TALL
+
+
 def _sum_columns(
     dense_kernel: Any,
+    column_kernel: Any,
     sparse_kernel: Any,
     block: Block,
     r: Floats | None,
@@ -92,6 +99,9 @@ def _sum_columns(
     parts = _parts(block)
     if parts is not None:
         sparse_kernel(*parts, _vector(r, len(parts[2]) - 1, 1.0), c, inv_s, *extra, out)
+        return
+    if _by_columns(block):
+        column_kernel(_plain(block.T), _vector(r, len(block), 1.0), c, inv_s, *extra, out)
         return
     block = _plain(block)
     rows = len(block)
@@ -113,12 +123,12 @@ def _sum_columns(
 
 def clip_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 clip(argument, -1, 1)``, each term rounded."""
-    _sum_columns(dense.bound_block, sparse.bound_rows, block, r, c, inv_s, [1.0], out)
+    _sum_columns(dense.bound_block, columns.bound_columns, sparse.bound_rows, block, r, c, inv_s, [1.0], out)
 
 
 def truncate_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 argument`` where ``|argument| <= 1``, rounded."""
-    _sum_columns(dense.bound_block, sparse.bound_rows, block, r, c, inv_s, [0.0], out)
+    _sum_columns(dense.bound_block, columns.bound_columns, sparse.bound_rows, block, r, c, inv_s, [0.0], out)
 
 
 def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, table: Any, out: Ints) -> None:
@@ -129,7 +139,7 @@ def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats,
     extra = [table.core, table.slope, table.tail]
     with np.errstate(over="ignore", invalid="ignore"):
         inv_s = inv_s * table.kappa
-    _sum_columns(dense.smooth_block, sparse.smooth_rows, block, r, c, inv_s, extra, out)
+    _sum_columns(dense.smooth_block, columns.smooth_columns, sparse.smooth_rows, block, r, c, inv_s, extra, out)
 
 
 def ball_sums(

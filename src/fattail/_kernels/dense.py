@@ -122,6 +122,24 @@ def tail_values(args, count, core, tail, u, h):
 
 
 @njit(**JIT)
+def select(flags, words, size, where):
+    """Write to ``where`` the positions of the flags that are set; return how many there are.
+
+    ``words`` are the flags eight at a time: most of them are zero, and the rest need no branch.
+    """
+    eight = np.uint64(8)
+    end = np.uint64(0)
+    for k in range(size, (size + np.uint64(7)) // eight * eight):
+        flags[k] = 0
+    for word in range((size + np.uint64(7)) // eight):
+        if words[word] != 0:
+            for k in range(word * eight, (word + np.uint64(1)) * eight):
+                where[end] = k
+                end += np.uint64(flags[k])
+    return end
+
+
+@njit(**JIT)
 def _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, moved):
     """Add the core polynomial of the clamped arguments; count those moved, by row."""
     total = 0

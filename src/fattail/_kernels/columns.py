@@ -1,0 +1,142 @@
+"""The dense kernels for a block stored column by column, as data frames and files store it.
+
+``V`` is the transpose: one column of the data after another, each contiguous.  A column is swept
+from top to bottom with its own centre and scale, so the block need not be turned into rows, which would
+cost more than the sums.  The terms have the same bits as in `dense`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .dense import FLUSH, JIT, LANES, bound, clamp, far, fold, near, select, tail_values
+
+STRIP = 512  # rows whose arguments beyond the core are dealt with at once; a multiple of LANES
+
+
+@njit(**JIT)
+def argument(v, r, c, centre, inverse):
+    """Return ``(r v - centre) inverse``; no ``c`` means no centre."""
+    if c is None:
+        return r * v * inverse
+    return (r * v - centre) * inverse
+
+
+@njit(**JIT)
+def bound_columns(V, r, c, inv_s, edge, out):
+    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; no c is zero."""
+    d, n = V.shape
+    lanes, width = np.zeros(LANES), np.uint64(LANES)
+    for j in range(d):
+        centre, inverse = 0.0 if c is None else c[j], inv_s[j]
+        for top in range(np.uint64(0), np.uint64(n), np.uint64(FLUSH)):
+            bottom = min(top + np.uint64(FLUSH), np.uint64(n))
+            whole = bottom - bottom % width
+            for first in range(top, whole, width):
+                for k in range(width):
+                    lanes[k] += bound(argument(V[j, first + k], r[first + k], c, centre, inverse), edge)
+            for i in range(whole, bottom):
+                lanes[0] += bound(argument(V[j, i], r[i], c, centre, inverse), edge)
+            out[j] += np.int64(fold(lanes))
+
+
+@njit(**JIT)
+def _add_core(V, j, first, size, r, c, centre, inverse, core, slope, lanes):
+    """Add the core polynomial of the clamped arguments of a strip; count those moved."""
+    moved = 0
+    width = np.uint64(LANES)
+    last = first + size
+    whole = last - size % width
+    for start in range(first, whole, width):
+        for k in range(width):
+            a = argument(V[j, start + k], r[start + k], c, centre, inverse)
+            b = clamp(a, core)
+            lanes[k] += near(b, slope)
+            moved += 0 if a == b else 1
+    for i in range(whole, last):
+        a = argument(V[j, i], r[i], c, centre, inverse)
+        b = clamp(a, core)
+        lanes[0] += near(b, slope)
+        moved += 0 if a == b else 1
+    return moved
+
+
+@njit(**JIT)
+def _list(V, j, first, size, r, c, centre, inverse, core, here, flags, words, where, args, listed):
+    """Append to ``args`` the arguments of a strip that lie beyond the core."""
+    for k in range(size):
+        here[k] = argument(V[j, first + k], r[first + k], c, centre, inverse)
+        flags[k] = not abs(here[k]) <= core
+    end = listed + select(flags, words, size, where)
+    for k in range(listed, end):
+        args[k] = here[where[k - listed]]
+    return end
+
+
+@njit(**JIT)
+def _settle(args, count, core, slope, tail, u, h):
+    """Return what the tail's values add to those of `_add_core`."""
+    tail_values(args, count, core, tail, u, h)
+    total = 0.0
+    for k in range(count):
+        total += far(h[k], args[k]) - near(clamp(args[k], core), slope)
+    return total
+
+
+@njit(**JIT)
+def _add_all(V, j, first, size, r, c, centre, inverse, core, slope, tail, args, u, h, lanes):
+    """Add core or tail polynomial, whichever is valid; count the arguments beyond the core."""
+    for k in range(size):
+        args[k] = argument(V[j, first + k], r[first + k], c, centre, inverse)
+    tail_values(args, size, core, tail, u, h)
+    beyond = 0
+    for k in range(size):
+        b = clamp(args[k], core)
+        inner, outer = near(b, slope), far(h[k], args[k])
+        h[k] = inner if args[k] == b else outer
+        beyond += 0 if args[k] == b else 1
+    width = np.uint64(LANES)
+    whole = size - size % width
+    for start in range(np.uint64(0), whole, width):
+        for k in range(width):
+            lanes[k] += h[start + k]
+    for k in range(size - whole):
+        lanes[k] += h[whole + k]
+    return beyond
+
+
+@njit(**JIT)
+def smooth_columns(V, r, c, inv_s, core, slope, tail, out):
+    """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``; no c is zero.
+
+    As `dense.smooth_block`, by strips of a column instead of groups of rows: the core polynomial for all and
+    the tail's difference for the few beyond, or both everywhere while those are many.
+    """
+    d, n = V.shape
+    lanes = np.zeros(LANES)
+    here, where, flags = np.empty(STRIP), np.empty(STRIP + 8, dtype=np.uint32), np.zeros(STRIP, dtype=np.uint8)
+    words = flags.view(np.uint64)
+    args, u, h = np.empty(2 * STRIP), np.empty(2 * STRIP), np.empty(2 * STRIP)
+    crowded = False
+    for j in range(d):
+        centre, inverse = 0.0 if c is None else c[j], inv_s[j]
+        total, listed = 0.0, np.uint64(0)
+        for first in range(np.uint64(0), np.uint64(n), np.uint64(STRIP)):
+            size = min(np.uint64(STRIP), np.uint64(n) - first)
+            if crowded:
+                beyond = _add_all(V, j, first, size, r, c, centre, inverse, core, slope, tail, here, u, h, lanes)
+            else:
+                beyond = _add_core(V, j, first, size, r, c, centre, inverse, core, slope, lanes)
+                if beyond > 0:
+                    listed = _list(V, j, first, size, r, c, centre, inverse, core, here, flags, words, where, args, listed)
+                if listed > np.uint64(STRIP):
+                    total += _settle(args, listed, core, slope, tail, u, h)
+                    listed = np.uint64(0)
+            crowded = 4 * beyond > np.int64(size)
+            if first % np.uint64(FLUSH) == 0:
+                out[j] += np.int64(total + fold(lanes))
+                total = 0.0
+        if listed > 0:
+            total += _settle(args, listed, core, slope, tail, u, h)
+        out[j] += np.int64(total + fold(lanes))
