@@ -74,8 +74,7 @@ _OCTAVES = 160
 _LOCATION_STEPS, _SCALE_STEPS = 16, 2
 # Octaves of a tail histogram below and above its scale.
 BELOW, ABOVE = 20, 16
-# Where no spread was found, this many octaves above the center, or above 1, stand for the scale: small and large are in sight.
-_WIDE = 10
+NO_SPREAD = 2.0**-_OCTAVES
 
 
 def _column_counts(
@@ -152,7 +151,29 @@ def column_medians(
 
 
 def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: Floats, fold: Fold | None = None) -> Floats:
-    """Scale of each column around ``center``, as ``column_tails`` finds it, without the counts."""
+    """Scale of each column around ``center``: only a few rows, as few as the selection can tell, are further away.
+
+    Parameters
+    ----------
+    curator : Curator
+    selection : TopK
+        A planned selection of one candidate, with ``count`` at least the number of columns.
+    data : PrivateData
+    center : array of shape (d,)
+        Public.
+    fold : Fold, optional
+
+    Returns
+    -------
+    array of shape (d,)
+        ``2 ** -160`` stands for a column without any spread.
+
+    Notes
+    -----
+    *Privacy.* The score of a candidate C is minus the number of rows that are too many beyond
+    C or too few beyond C/4. Replacing a row moves all these numbers of rows by at most one and
+    in the same direction, so a score by at most one.
+    """
     counts = _column_counts(data, center, _SCALE_STEPS, fold)
     chosen = _select_scales(curator, selection, counts, center, data.size(fold), fold)
     return _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS)[chosen]
@@ -218,20 +239,15 @@ def column_units(
 
 
 def column_tails(
-    curator: Curator,
-    selection: TopK,
-    release: Mechanism,
-    data: PrivateData,
-    center: Floats,
-    fold: Fold | None = None,
+    curator: Curator, release: Mechanism, data: PrivateData, center: Floats, fold: Fold | None = None
 ) -> tuple[Floats, Floats]:
     """Scale of each column around ``center``, and noisy counts of its tails in octaves of that scale.
+
+    All octaves are counted, which costs no more than a few, and the scale is read off the noisy counts.
 
     Parameters
     ----------
     curator : Curator
-    selection : TopK
-        A planned selection of one candidate, with ``count`` at least the number of columns.
     release : Laplace or Gaussian
         For all counts together.
     data : PrivateData
@@ -242,63 +258,42 @@ def column_tails(
     Returns
     -------
     scales : array of shape (d,)
-        Only a few rows (as few as the noise of the selection lets one see) are further from
-        the center than this; ``2 ** -160`` stands for a column without any spread.
+        Powers of two: only a few rows, as few as the noise lets one see, are further from the
+        center; ``NO_SPREAD`` stands for a column without any that is seen.
     counts : array of shape (d, 2, 1 + BELOW + ABOVE)
         Above and below the center, rows at a distance of ``[2^k, 2^(k+1))`` scales for k from
-        ``-BELOW`` on; the last count is of everything beyond.
+        ``-BELOW`` to ``ABOVE``.
 
     Notes
     -----
-    *Privacy.* The score of a candidate C is minus the number of rows that are too many beyond
-    C or too few beyond C/4. Replacing a row moves all these numbers of rows by at most one and
-    in the same direction, so a score by at most one. The counts have each row in at most one
-    cell per column: replacing it moves two cells by one.
+    *Privacy.* A row is in at most one cell per column: replacing it moves two cells by one. The
+    scales are functions of the released counts.
     """
-    counts = _column_counts(data, center, _SCALE_STEPS, fold)
-    edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS)
-    chosen = _select_scales(curator, selection, counts, center, data.size(fold), fold)
-    # A column that is constant but for rows too rare for the selection: counted on a public scale instead.
-    still = chosen == 0
-    top = np.log2(np.maximum(np.abs(center), 1.0)) + _WIDE
-    chosen = np.where(still, np.clip(_SCALE_STEPS * (np.ceil(top) + _OCTAVES), 0, len(edges) - 1).astype(np.intp), chosen)
-    octaves = _SCALE_STEPS * np.arange(-BELOW, ABOVE + 1)
-    tails = np.empty((data.d, 2, len(octaves)), dtype=np.int64)
-    for j in range(data.d):
-        starts = np.clip(1 + chosen[j] + octaves, 1, counts.shape[2])
-        through = np.concatenate((np.zeros((2, 1), dtype=np.int64), np.cumsum(counts[j], axis=1)), axis=1)
-        tails[j] = np.diff(through[:, np.append(starts, counts.shape[2])], axis=1)
+    octaves = _column_counts(data, center, 1, fold)[:, :, 1:]  # the first cell has no distance at all
     moved = {"l1": 2.0 * data.d, "l2": float(np.sqrt(2.0 * data.d))}[release.norm]
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-    noisy = curator.release(release, Bounded(ONE * tails, ONE * moved, release.norm, fold, unit=1.0 / ONE))
+    noisy = curator.release(release, Bounded(ONE * octaves, ONE * moved, release.norm, fold, unit=1.0 / ONE))
     spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
-    scale = edges[chosen]
-    for j in range(data.d):
-        seen = np.flatnonzero(occupied(noisy[j], float(spread)))
-        # The last octave with rows in it shows the scale where the selection saw too few of them (by far); the counts
-        # are of the same octaves, whatever they are called.
-        shift = int(seen[-1]) - BELOW + 1 if seen.size else 0
-        if still[j] and not seen.size:
-            scale[j] = edges[0]
-        elif still[j] or shift > 3:
-            scale[j] *= 2.0**shift
-            noisy[j] = _shifted(noisy[j], shift)
-    return scale, noisy
+    last = np.array([_last_seen(counts, float(spread)) for counts in noisy])
+    wide = np.pad(noisy, ((0, 0), (0, 0), (BELOW, ABOVE)))
+    return np.exp2(last - float(_OCTAVES)), np.stack([w[:, k : k + BELOW + ABOVE + 1] for w, k in zip(wide, last, strict=True)])
 
 
-def _shifted(counts: Floats, shift: int) -> Floats:
-    """Counts renamed by a number of octaves; those not counted are 0."""
-    out = np.zeros_like(counts)
-    cells = np.arange(counts.shape[1])
-    known = (cells + shift >= 0) & (cells + shift < counts.shape[1])
-    out[:, known] = counts[:, cells[known] + shift]
-    return out
+def _last_seen(counts: Floats, noise: float) -> int:
+    """The second of the last four octaves that surely have rows in them; 0 if none has.
 
-
-def occupied(counts: Floats, noise: float) -> NDArray[np.bool_]:
-    """For each octave of noisy counts, whether there are surely rows in it and the next three."""
+    The further four octaves are above those with most rows, the more they must show: a scale that is
+    twice too large costs twice as much.
+    """
     four = np.convolve(counts.sum(axis=0), np.ones(4))[3:]
-    return np.asarray(four > 5 * noise * np.sqrt(8))
+    above = np.maximum(np.arange(len(four)) - np.argmax(four), 0)
+    seen = np.flatnonzero(four > least_seen(noise) + 1.06 * noise * above)
+    return int(seen[-1]) + 1 if seen.size else 0
+
+
+def least_seen(noise: float) -> float:
+    """Rows in four octaves, above and below, that surely are no noise of this standard deviation."""
+    return float(5 * np.sqrt(8) * noise)
 
 
 # Octaves that a row may name in the local model: each one costs a noisy answer per row.

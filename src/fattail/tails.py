@@ -15,6 +15,7 @@ light one. Where both sides look alike, their excesses cancel and the ends move 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fattail.scale import ABOVE, BELOW, occupied
+from fattail.scale import ABOVE, BELOW
 
 Floats = NDArray[np.float64]
 
@@ -45,6 +46,8 @@ _LOMAX = {1.2: 0.1, 1.4: 0.3, 1.7: 0.6, 2.0: 0.8, 2.5: 1.0, 3.0: 1.0, 4.0: 1.0}
 _LOGNORMAL = dict.fromkeys((0.5, 0.75, 1.0, 1.25, 1.5, 2.0), 1.0)
 _WEIBULL = dict.fromkeys((0.5, 0.7, 1.0, 1.5, 2.5), 1.0)
 _ANY_TAIL = 0.7  # prior odds that there is a tail at all
+# Heavy tails may also end, at these distances: columns of finitely many values do.
+_STOPS, _STOP_WEIGHT = (4.0, 16.0, 64.0), 0.6
 
 _MISFIT = 0.15  # relative error with which a shape of the bank may describe a real tail
 _FLOOR = 0.25  # the predicted excess is never trusted further than this
@@ -71,22 +74,31 @@ def bank() -> Bank:
     none = np.zeros(len(_OUTER))
     rows: list[tuple[Floats, Floats, Floats, Floats]] = [(np.zeros(len(EDGES)), none, none, none)]
     prior = [0.0]
-    for c in np.exp2(np.arange(-8.0, 2.1, 0.5)):
-        for beyond, weights in ((_lomax, _LOMAX), (_lognormal, _LOGNORMAL), (_weibull, _WEIBULL)):
+    families = ((_lomax, _LOMAX, (0.0, 2.5)), (_lognormal, _LOGNORMAL, (1.5, 2.0)), (_weibull, _WEIBULL, (0.0, 0.0)))
+    for octave in np.arange(-8.0, 2.1, 0.5):
+        for family, weights, (first, last) in families:
             for parameter, weight in weights.items():
-                s = beyond(u / c, parameter)
-                area = 0.5 * (s[1:] + s[:-1]) * step
-                moment = (s[1:] * u[1:] + s[:-1] * u[:-1]) * step
-                excess = np.append(np.cumsum(area[::-1])[::-1], 0.0)
-                square = u[0] ** 2 * s[0] + np.concatenate(([0.0], np.cumsum(moment)))
-                cells = -np.diff(np.append(beyond(EDGES / c, parameter), 0.0))
-                at_ends = [np.asarray(np.interp(_OUTER, u, f)) for f in (s, excess, square)]
-                rows.append((cells, at_ends[0], at_ends[1], at_ends[2]))
-                prior.append(weight)
+                stops = _STOPS if first <= parameter <= last and octave == round(octave) else ()
+                for stop in (math.inf, *stops):
+                    s = _stopped(family, parameter, 2.0**octave, stop, u)
+                    area = 0.5 * (s[1:] + s[:-1]) * step
+                    moment = (s[1:] * u[1:] + s[:-1] * u[:-1]) * step
+                    excess = np.append(np.cumsum(area[::-1])[::-1], 0.0)
+                    square = u[0] ** 2 * s[0] + np.concatenate(([0.0], np.cumsum(moment)))
+                    cells = -np.diff(np.append(_stopped(family, parameter, 2.0**octave, stop, EDGES), 0.0))
+                    at_ends = [np.asarray(np.interp(_OUTER, u, f)) for f in (s, excess, square)]
+                    rows.append((cells, at_ends[0], at_ends[1], at_ends[2]))
+                    prior.append(weight if stop == math.inf else _STOP_WEIGHT * weight)
     cells, beyond_ends, excess, square = (np.array(part) for part in zip(*rows, strict=True))
     chances = np.array(prior) * _ANY_TAIL / sum(prior)
     chances[0] = 1.0
     return Bank(cells, beyond_ends, excess, square, np.log(chances))
+
+
+def _stopped(family: Callable[[Floats, float], Floats], parameter: float, unit: float, stop: float, x: Floats) -> Floats:
+    """Probability beyond x of a shape in this unit, given that nothing lies beyond ``stop``."""
+    rest = family(np.array(stop / unit), parameter)
+    return np.asarray(np.maximum(family(x / unit, parameter) - rest, 0.0) / (1 - rest))
 
 
 def _lomax(x: Floats, a: float) -> Floats:
@@ -244,11 +256,9 @@ def choose_ends(
     symmetric : bool
         The same distance on either side, and no correction: ``bias`` counts as an error.
     """
-    shift = _rescue(counts, noise)
-    start = BELOW - _NEAR - shift
-    off_center = _miss(counts, rows, rank_noise) * 2.0**shift
-    body = np.pad(counts, ((0, 0), (_BODY, 0)))[:, start : start + _BODY]
-    counts = counts[:, start:][:, : len(EDGES)]
+    start = BELOW - _NEAR
+    off_center = _miss(counts, rows, rank_noise)
+    body, counts = counts[:, start - _BODY : start], counts[:, start:]
     within = float(np.maximum(body.sum(0), 0.0) @ _BODY_CELLS**2) / rows**2 + 1e-12 / rows
     posteriors = [Posterior.of(c, rows, noise, release_noise, within) for c in counts]
     up, down = (
@@ -277,22 +287,15 @@ def choose_ends(
     i, j = np.unravel_index(np.argmin(error), error.shape)
     open_up, open_down = posteriors[0].doubt(up, int(j)), posteriors[1].doubt(down, int(i))
     low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
-    unit = 2.0**-shift
     return Ends(
-        below=unit * ENDS[i],
-        above=unit * ENDS[j],
-        bias=unit * bias[i, j],
-        bias_variance=unit**2 * bias_variance[i, j],
-        sampling_variance=unit**2 * sampling[i, j],
-        less=unit * low,
-        more=unit * high,
+        below=ENDS[i],
+        above=ENDS[j],
+        bias=bias[i, j],
+        bias_variance=bias_variance[i, j],
+        sampling_variance=sampling[i, j],
+        less=low,
+        more=high,
     )
-
-
-def _rescue(counts: Floats, noise: float) -> int:
-    """Octaves by which the scale was chosen too large: how far down its first rows are."""
-    below = occupied(counts, noise)[BELOW - _NEAR :: -1]
-    return int(np.argmax(below))
 
 
 def _miss(counts: Floats, rows: float, rank_noise: float) -> float:

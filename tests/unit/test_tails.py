@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fattail import tails
-from fattail.scale import ABOVE, BELOW
+from fattail.scale import ABOVE, BELOW, _last_seen
 
 ROWS, NOISE = 100_000.0, 20.0
 
@@ -90,12 +90,30 @@ def test_an_atom_far_out_is_kept_inside():
     assert ends.above >= 2.0
 
 
-@pytest.mark.parametrize("octaves", [3, 8, 15])
-def test_a_scale_chosen_too_large_is_rescued(octaves):
-    shrunk = np.array([counts(lambda u: pareto(u * 2.0**octaves)), counts(nothing)])
-    right = tails.choose_ends(np.array([counts(pareto), counts(nothing)]), ROWS, NOISE, 1e-5, 10.0)
-    rescued = tails.choose_ends(shrunk, ROWS, NOISE, 1e-5, 10.0)
-    assert rescued.above * 2.0**octaves == pytest.approx(right.above, rel=3)
+@pytest.mark.parametrize("unit", [-100, 0, 90])
+def test_the_scale_follows_the_rows_and_leaves_few_beyond(unit):
+    octaves = np.zeros((2, 321))
+    octaves[0, 160 + unit - BELOW : 161 + unit + ABOVE] = counts(pareto)
+    chosen = _last_seen(octaves + np.random.default_rng(0).laplace(0, NOISE / np.sqrt(2), octaves.shape), NOISE)
+    assert 10 < octaves[:, chosen:].sum() < 1000
+    assert octaves[:, chosen - 3 :].sum() > 200
+
+
+def test_no_scale_where_nothing_is_seen_and_none_far_beyond_the_rows():
+    octaves = np.zeros((2, 321))
+    assert _last_seen(octaves, NOISE) == 0
+    octaves[0, 100], octaves[1, 250] = 0.5 * ROWS, 16 * NOISE
+    assert _last_seen(octaves, NOISE) == 101
+    octaves[1, 250] = 0.1 * ROWS
+    assert _last_seen(octaves, NOISE) == 251
+
+
+def test_a_tail_that_ends_has_no_excess_beyond_it():
+    endless = counts(lambda u: pareto(u, 1.4))
+    ended = np.where(np.arange(len(endless)) < BELOW + 4, endless, 0.0)
+    full, cut = (tails.Posterior.of(c[BELOW - 2 :], ROWS, NOISE / 4, 1e-5, 1e-12).tail(0.0) for c in (endless, ended))
+    far = np.flatnonzero(tails.ENDS[tails.EDGES[0] <= tails.ENDS] >= 32)[0]
+    assert cut.excess[far] < 0.2 * full.excess[far]  # 0.3 without shapes that end
 
 
 def test_symmetric_choice_is_symmetric():

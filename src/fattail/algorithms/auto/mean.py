@@ -15,13 +15,15 @@ from fattail.data import PrivateData
 from fattail.privacy import Curator, Gaussian, Laplace, Mechanism, TopK, gaussian_multiplier
 from fattail.privacy.curator import warn_utility
 from fattail.robust import Clip
-from fattail.scale import column_medians, column_tails
+from fattail.scale import BELOW, NO_SPREAD, column_medians, column_tails, least_seen
 from fattail.tails import Ends, choose_ends
 
 Floats = NDArray[np.float64]
 Noise = Laplace | Gaussian
 
 _NORMAL = 1.96  # two-sided 95 % of the normal law
+# Where a tail was not seen at all, the answer is the center and its interval endless.
+_NOTHING = Ends(below=2.0**-60, above=2.0**-60, bias=0.0, bias_variance=math.inf, sampling_variance=0.0, less=0.0, more=0.0)
 
 
 class Estimate(NamedTuple):
@@ -72,13 +74,12 @@ class Pilot:
 
     Parameters
     ----------
-    location, scale : TopK
+    location : TopK
     counts, release : Laplace or Gaussian
         ``release`` is what the pilot is for.
     """
 
     location: TopK
-    scale: TopK
     counts: Noise
     release: Noise
 
@@ -91,28 +92,28 @@ class Pilot:
         """
         pure = pure_is_better(d, epsilon, delta, parts=1.2)
         multiplier = math.sqrt(2) * d / epsilon if pure else math.sqrt(d) * gaussian_multiplier(epsilon, delta)
-        t = min(max((math.log10(n / multiplier) - 2.55) / 1.3, 0.0), 1.0)
-        location, scale, counts = 0.12 - 0.10 * t, 0.08 - 0.05 * t, 0.40 - 0.10 * t
+        rows = n / multiplier / 10**2.55  # below 1 they are scarce
+        t = min(max(math.log10(rows) / 1.3, 0.0), 1.0)
+        location, counts = 0.12 - 0.10 * t, 0.42 - 0.12 * t
         _check_rows(n, 2 * d / (location * epsilon) if pure else multiplier / math.sqrt(location / 2))
-        rest = 1 - location - scale - counts
+        location = min(location / min(rows, 1.0), 0.3)  # a median must be found before anything else
+        rest = 1 - location - counts
         looks = d * (2 if t > 0.4 else 1)  # where rows allow, the location is refined once
         if pure:
             return cls(
                 TopK("location", location**2 / (8 * looks), count=looks),
-                TopK("scale", scale**2 / (8 * d), count=d),
                 Laplace("tail counts", counts**2 / 2),
                 Laplace("mean", rest**2 / 2),
             )
         return cls(
             TopK("location", location / 2, count=looks),
-            TopK("scale", scale / 2, count=d),
             Gaussian("tail counts", counts / 2),
-            Gaussian("mean", 1 - (location + scale + counts) / 2),
+            Gaussian("mean", 1 - (location + counts) / 2),
         )
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
-        return (self.location, self.scale, self.counts, self.release)
+        return (self.location, self.counts, self.release)
 
     def run(
         self, curator: Curator, data: PrivateData, *, symmetric: bool = False, groups: int = 1
@@ -121,11 +122,29 @@ class Pilot:
         center = column_medians(curator, self.location, data)
         if self.location.count > data.d:
             center = column_medians(curator, self.location, data, center)
-        scale, counts = column_tails(curator, self.scale, self.counts, data, center)
+        scale, counts = column_tails(curator, self.counts, data, center)
         count_noise = noise_std(curator, self.counts, {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[self.counts.norm])
         mean_noise = noise_std(curator, self.release, per_column(self.release, data.d) * groups / data.n)
         rank_noise = 2 * curator.noise(self.location)
-        return center, scale, [choose_ends(c, data.n, count_noise, mean_noise, rank_noise, symmetric=symmetric) for c in counts]
+        ends = [choose_ends(c, data.n, count_noise, mean_noise, rank_noise, symmetric=symmetric) for c in counts]
+        for j, c in enumerate(center):
+            if _lost(c, scale[j], counts[j], data.n, count_noise):
+                center[j], scale[j], ends[j] = 0.0, abs(c), _NOTHING
+            elif c and scale[j] == NO_SPREAD:  # rows too thinly spread to be seen, for hardly any is at the center itself
+                ends[j] = _NOTHING
+        return center, scale, ends
+
+
+def _lost(center: float, scale: float, counts: Floats, n: int, noise: float) -> bool:
+    """Whether the center is no median, only a large number by bad luck.
+
+    Then most rows lie around zero, seen from there; or nothing was seen, with so few rows that it might be all of them.
+    """
+    if not center:
+        return False
+    octave = BELOW + math.floor(math.log2(abs(center) / scale))
+    near_zero = counts[int(center > 0), max(octave - 1, 0) : max(octave + 2, 0)]
+    return bool(near_zero.sum() > 0.7 * n) or (scale == NO_SPREAD and n < 2 * least_seen(noise))
 
 
 def _check_rows(n: int, noise: float) -> None:
@@ -152,13 +171,13 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     Notes
     -----
     1. Private median c_j of every column on the dyadic grid.
-    2. Private scale s_j: few rows are further than s_j from c_j.
-    3. Noisy counts of both tails in octaves of s_j.
+    2. Noisy counts of its rows above and below c_j by octave of the distance.
+    3. Public: the scale s_j, beyond which the counts show few rows.
     4. Public: the ends a_j, b_j of the interval with the smallest expected error, and the
        bias that clipping to it causes (``fattail.tails``).
     5. Noisy mean of the rows clipped to the interval, minus the bias.
 
-    *Privacy.* Steps 1 to 3 and 5 are one plan; 4 sees releases only. The mean of column j
+    *Privacy.* Steps 1, 2 and 5 are one plan; 3 and 4 see releases only. The mean of column j
     moves by at most ``(a_j + b_j) / n``. No assumption on the data.
     """
     pilot = Pilot.plan(data.n, data.d, curator.epsilon, curator.delta)
