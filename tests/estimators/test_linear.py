@@ -143,6 +143,39 @@ def test_columns_that_show_in_no_single_octave_are_found():
     assert np.var(y - X @ model.coef_) < 0.5 * np.var(y)
 
 
+def with_rare_column(rare):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.gamma(2.0, size=(16_000, 5)), rare(rng)])
+    return X, X[:, :5].sum(axis=1) + 5 * X[:, 5] / max(X[:, 5].max(), 1.0) + rng.lognormal(size=16_000)
+
+
+def test_a_rare_dummy_is_found():
+    X, y = with_rare_column(lambda rng: rng.random(16_000) < 0.012)
+    for seed in range(5):
+        assert abs(DPLinearRegression(epsilon=2.0, random_state=seed).fit(X, y).coef_[5] - 5) < 2.5
+
+
+def test_rare_values_in_a_large_unit_are_not_taken_for_a_dummy():
+    X, y = with_rare_column(lambda rng: (rng.random(16_000) < 0.012) * rng.lognormal(14, 1, 16_000))
+    for seed in range(5):
+        slopes = DPLinearRegression(epsilon=1.0, random_state=seed).fit(X, y).coef_
+        assert np.all(np.abs(slopes[:5] - 1) < 0.5) and abs(slopes[5]) * X[:, 5].max() < 50
+
+
+def test_the_scale_of_a_zero_inflated_column_covers_its_octaves():
+    from fattail.algorithms.common.columns import center_and_scale
+    from fattail.data import PrivateData
+    from fattail.privacy import Curator, Gaussian
+
+    rng = np.random.default_rng(4)
+    X = np.where(rng.random((40_000, 1)) < 0.08, rng.lognormal(8.8, 0.8, (40_000, 1)), 0.0)
+    for seed in range(20):
+        curator, release = Curator(1.0, 1e-6, random_state=seed), Gaussian("column counts", 0.0035, count=4)
+        curator.plan(release, Gaussian("rest", 0.9965))
+        (scale,) = center_and_scale(curator, release, PrivateData(X), False)[1]
+        assert X.std() / 5 < scale < 2 * X.std()
+
+
 def test_intervals_cover():
     hits = []
     for seed in range(12):

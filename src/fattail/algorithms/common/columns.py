@@ -1,10 +1,11 @@
-"""Private centre and scale of columns in any unit, from three rounds of counts.
+"""Private centre and scale of columns in any unit, from four rounds of counts.
 
 Round one counts each column by sign and octave, on a grid that was fixed before any data. It
 settles magnitudes, but a latitude is 47.5 with a spread of 0.1, so two more rounds zoom into
-uniform cells between the outer quantiles that the round before has shown. A column that is
-constant but for too few rows to be seen against the noise gets an infinite scale: it is left
-out of the model rather than allowed to swamp it.
+uniform cells between the outer quantiles that the round before has shown. A fourth counts
+octaves of only those columns that seem constant, such as rare dummies, or repeats the third if there are
+none. A column that is constant but for too few rows to be seen against the noise gets an
+infinite scale: it is left out of the model rather than allowed to swamp it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ Floats = NDArray[np.float64]
 LOW, HIGH = -60, 60  # octaves of round one: what is smaller counts as zero
 FINE = 32  # uniform cells of the later rounds, and one beyond either end
 TAIL = 0.15  # the spread is half the distance between this quantile and its mirror image
-ROUNDS = 3
+ROUNDS = 4
+DUMMY = 20  # octaves of a hidden column among which ones must stand out; they are likelier than the others
 
 _OCTAVES = HIGH - LOW + 1
 _EDGES = np.concatenate([-np.ldexp(1.0, np.arange(HIGH + 1, LOW - 1, -1)), np.ldexp(1.0, np.arange(LOW, HIGH + 2))])
@@ -38,7 +40,7 @@ def table(block: Block, with_y: bool) -> Floats:
 def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
     """Centre and scale of every column; the response's come last.
 
-    ``release`` is planned for three Gaussian releases. The scale is of the order of a standard
+    ``release`` is planned for four Gaussian releases. The scale is of the order of a standard
     deviation for columns with light tails and below it for heavy ones; infinite means that
     the column shows no variation.
     """
@@ -55,9 +57,8 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     coarse = curator.release(release, octaves.counts(data, signed_octave))
     # No cell without rows passes: a false one would be off by many orders of magnitude.
     seen = np.where(coarse > _certain(coarse.size) * noise, coarse, 0.0)
-    for hidden in np.flatnonzero(seen.sum(axis=1) < data.n / 2):
-        together = _together(coarse[hidden], noise, _certain(coarse.size))
-        seen[hidden] = max(seen[hidden], together, key=np.sum)
+    for j in np.flatnonzero(seen.sum(axis=1) < data.n / 2):
+        seen[j] = max(seen[j], _together(coarse[j], noise, _certain(coarse.size)), key=np.sum)
     low, high = np.array([_span(_EDGES, c) for c in seen]).T
 
     def zoom(low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -78,12 +79,30 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     fine, final = zoom(np.where(closer, narrow[:, 0], low), np.where(closer, narrow[:, 1], high))
     fine = np.where(closer[:, None], fine, (fine + middle) / 2)
 
-    center, scale = np.zeros(width), np.empty(width)
-    for j in range(width):
-        center[j], scale[j] = _center_and_spread(final[j], np.where(fine[j] < 1.5 * noise, 0.0, fine[j]), data.n / 4)
-        scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
-        if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
-            scale[j] = math.inf  # constant, or lost in the noise
+    def measure(fine: Floats) -> tuple[Floats, Floats]:
+        center, scale = np.zeros(width), np.empty(width)
+        for j in range(width):
+            center[j], scale[j] = _center_and_spread(final[j], np.where(fine[j] < 1.5 * noise, 0.0, fine[j]), data.n / 4)
+            scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
+            if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
+                scale[j] = math.inf  # constant, or lost in the noise
+        return center, scale
+
+    center, scale = measure(fine)
+    hidden: NDArray[np.intp] = np.flatnonzero(np.isinf(scale))
+    if len(hidden) == 0:
+        before = np.where(closer, 1, 2)[:, None]
+        return measure((before * fine + zoom(final[:, 1], final[:, -2])[0]) / (before + 1))
+    # The fewer columns are counted, the less noise do their octaves need.
+    octaves = Histogram(2 * _OCTAVES + 1, len(hidden))
+    counts = curator.release(release, octaves.counts(data, lambda block: signed_octave(block)[:, hidden]))
+    less = curator.noise(release, math.sqrt(2 * len(hidden)))
+    height = np.full(counts.shape[1], _certain(counts.size))
+    height[_OCTAVES + 1 - LOW] = _certain(DUMMY * len(hidden))
+    for k, j in enumerate(hidden):
+        spread = _atom_spread(0.0, np.where(counts[k] > height * less, counts[k], 0.0), counts[k], less, data.n)
+        if spread > 0:
+            center[j], scale[j] = 0.0, spread
     return center, scale
 
 
@@ -136,9 +155,11 @@ def _center_and_spread(edges: Floats, counts: Floats, least: float) -> tuple[flo
 def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: int) -> float:
     """Root mean square distance of octaves from the centre: the spread of dummies and zero-inflated columns."""
     away = np.maximum(0.0, np.maximum(_EDGES[:-1] - center, center - _EDGES[1:]))
-    if seen.sum() > 0 and np.any(seen[away > 0] > 0):
-        return float(np.sqrt(np.sum(seen * away**2) / seen.sum()))
-    # The rest may be spread over octaves none of which stands out: try them together.
+    alone = math.sqrt(float(np.sum(seen * away**2)) / max(float(seen.sum()), 1.0))
+    if alone > 0 and not seen[_OCTAVES] > n / 2:
+        return alone
+    # What is not zero may be spread over octaves few of which stand out: try them together. A scale too
+    # small would leave the longest rows to chance, one too large costs little beside leaving the column out.
     best, spread = math.sqrt(2 * math.log(coarse.size * 64)) + 1.0, 0.0
     for length in (2, 4, 8):
         together = np.convolve(np.where(away > 0, coarse, 0.0), np.ones(length), "valid")
@@ -146,4 +167,4 @@ def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: i
         if together[k] > best * noise * math.sqrt(length):
             best = together[k] / (noise * math.sqrt(length))
             spread = float(np.max(away[k : k + length])) / 2 * math.sqrt(min(together[k] / n, 1.0))
-    return spread
+    return max(alone, spread)
