@@ -9,6 +9,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fattail
 from fattail import DPSparseClassifier, DPSparseRegressor, audit
+from fattail.algorithms.common.support_fit import Fit
+from fattail.losses import Logistic
 
 CASES = [(cls, m) for cls in (DPSparseRegressor, DPSparseClassifier) for m in cls._methods]
 each_case = pytest.mark.parametrize(("cls", "method"), CASES, ids=[f"{c.__name__}-{m}" for c, m in CASES])
@@ -200,3 +202,43 @@ def test_steps_do_not_run_away_on_columns_with_heavy_tails():
     for seed in range(4):
         model = DPSparseRegressor(20, epsilon=0.5, random_state=seed).fit(X, y)
         assert np.linalg.norm(model.coef_ - weights) < 2 * np.linalg.norm(weights)
+
+
+def test_estimates_are_averaged_by_precision_unless_they_disagree():
+    fit = Fit(Logistic(), np.ones(5), 1.0, fit_intercept=True)
+    fit.add(np.array([1, 4]))
+    fit.learn(np.array([1.0, 2.0, 0.0]), 0.04 * np.eye(3))
+    fit.learn(np.array([1.1, 1.9, 0.1]), 0.01 * np.eye(3))
+    np.testing.assert_allclose(fit.mean, [1.08, 1.92, 0.08])
+    np.testing.assert_allclose(fit.precision, 125 * np.eye(3), atol=1e-9)
+    fit.learn(np.array([11.0, 12.0, 10.0]), 0.01 * np.eye(3))  # far beyond the noise of either
+    np.testing.assert_allclose(fit.mean, [11.0, 12.0, 10.0], atol=0.01)
+
+
+def test_new_columns_leave_what_is_known_of_the_others():
+    fit = Fit(Logistic(), np.ones(5), 1.0, fit_intercept=True)
+    fit.add(np.array([1, 4]))
+    fit.learn(np.array([1.0, 2.0, 3.0]), np.diag([1.0, 0.5, 0.25]))
+    fit.add(np.array([2]))
+    np.testing.assert_array_equal(fit.mean, [1.0, 0.0, 2.0, 3.0])
+    np.testing.assert_allclose(fit.precision, np.diag([1.0, 0.0, 2.0, 4.0]))
+    fit.learn(np.array([1.0, 9.0, 2.0, 3.0]), np.eye(4))
+    np.testing.assert_allclose(fit.mean, [1.0, 9.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e250])
+def test_no_noise_is_too_small_or_too_large_to_learn_from(size):
+    fit = Fit(Logistic(), np.ones(2), 1.0, fit_intercept=False)
+    fit.add(np.array([0, 1]))
+    for _ in range(2):
+        fit.learn(np.array([1.0, -1.0]), np.diag([size, 1.0]))
+        assert np.all(np.isfinite(fit.mean)) and np.all(np.isfinite(fit.precision))
+
+
+def test_few_rows_do_not_end_in_astronomic_units():
+    """One scale out of hundreds of octaves, chosen by luck, once put 1e59 into a coefficient."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 20))
+    y = rng.random(500) < 1 / (1 + np.exp(-2 * X[:, 3]))
+    sizes = [np.abs(DPSparseClassifier(2, epsilon=0.5, delta=1e-5, random_state=t).fit(X, y).coef_).max() for t in range(40)]
+    assert max(sizes) < 10

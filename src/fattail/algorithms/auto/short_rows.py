@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 
 from fattail.algorithms.common.support_fit import (
@@ -24,7 +25,6 @@ from fattail.algorithms.common.support_fit import (
     centre,
     centre_plan,
     clipped_gradient,
-    row_norm,
     squares,
     typical,
     typical_entry,
@@ -87,6 +87,16 @@ def short_rows_fit(
     coef = np.zeros(data.d)
     coef[fit.support] = fit.theta / feature_scale[fit.support]
     return coef, fit.intercept
+
+
+def row_norm(block: Block, scale: Floats) -> Floats:
+    """Length of each row in units of the columns' scale."""
+    if sparse.issparse(block.X):
+        X = block.X
+        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
+        return np.asarray(np.sqrt(squares @ scale**-2.0))
+    X = block.X / scale
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
 
 
 def _standing_out(

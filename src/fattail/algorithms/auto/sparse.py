@@ -109,8 +109,9 @@ def screened_fit(
     if data.is_sparse:
         k = sparsity or max(most, n // 20)
         return short_rows_fit(curator, data, loss, k, feature_scale=scale, fit_intercept=fit_intercept)
-    entries = TopK("typical feature", SCALE)
-    if selection_noise(curator, SCALE) > n / 4:  # no scale of so few rows can be told from noise
+    # All else is in this unit, and of 900 octaves that hold nothing noise must lift none by n / 2 rows.
+    entries = TopK("typical feature", min(0.1, max(SCALE, (30 * selection_noise(curator, 1.0) / n) ** 2)))
+    if selection_noise(curator, entries.share) > n / 20:  # no scale of so few rows can be told from noise
         curator.plan(entries)
         typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
         return np.zeros(d), 0.0
@@ -134,7 +135,9 @@ def screened_fit(
     level = (
         (Gaussian("level of residuals", parts * SCALE / 4, count=parts),) if numbers and fit_intercept and not everything else ()
     )
-    screens = [TopK(f"columns, part {q + 1}", SCREENING * m / k, k=m) for q, m in enumerate(sizes)]
+    # Where few columns have to be left out, to find them is worth less than to fit the others.
+    screening = SCREENING * min(1.0, max(0.5, math.log(d / k) / 4))
+    screens = [TopK(f"columns, part {q + 1}", screening * m / k, k=m) for q, m in enumerate(sizes)]
     fits = [FitPlan.rough(f"rough fit {q + 1}", ROUGH / parts, ROUGH_STEPS) for q in range(parts)]
     final = FitPlan.measured("fit", FINAL, FINAL_STEPS)
     rough = (release for fit in fits for release in fit)

@@ -27,12 +27,13 @@ from fattail.scale import magnitude_quantile
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Shares of the budget for a scale and for second moments.
-SCALE, MOMENTS = 0.012, 0.03
+SCALE, MOMENTS = 0.012, 0.03  # shares of the budget, for a scale and for second moments
 # An octave's upper edge overestimates a quantile by half an octave on average.
 HALF_OCTAVE = 2**-0.5
 # Gradients are clipped at a low quantile of their length: what is lost of them is less than the noise saved.
 QUANTILE = 0.35
+# Inverse second moment of a column in its unit, where none is measured: between those of a bounded and of a heavy-tailed one.
+ROUGHLY = 1.5
 # Longest step, in log-odds for labels and in typical residuals for numbers.
 FARTHEST = 3.0
 
@@ -67,7 +68,8 @@ class FitPlan:
 class Fit:
     """A linear predictor on some columns, around their center and in units of their scale. All of it is released.
 
-    Sparse rows are taken around 0.
+    Sparse rows are taken around 0. Besides the coefficients in use, which are shrunk, there is the ``mean`` of all
+    estimates so far, intercept last, and its ``precision``: 0 for a column of which nothing is known.
     """
 
     loss: Loss
@@ -78,9 +80,31 @@ class Fit:
     theta: Floats = field(default_factory=lambda: np.zeros(0))
     intercept: float = 0.0
     center: Floats = field(init=False)
+    mean: Floats = field(init=False)
+    precision: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self.center = np.zeros_like(self.scale)
+        self.mean = np.zeros(int(self.fit_intercept))
+        self.precision = np.zeros((self.mean.size, self.mean.size))
+
+    def learn(self, estimate: Floats, covariance: Floats) -> None:
+        """Average a new estimate with those before, by precision.
+
+        Earlier ones were made farther from the minimiser and with fewer columns: what their
+        distance from the new one exceeds the noise of both by is taken for their error.
+        """
+        old = np.zeros_like(self.precision)
+        known = np.flatnonzero(np.diag(self.precision) > 0)
+        if known.size:
+            inner = np.ix_(known, known)
+            spread = inverted(self.precision[inner])
+            gap = (estimate - self.mean)[known]
+            excess = max(0.0, float(gap @ gap) - float(np.trace(covariance[inner] + spread))) / known.size
+            old[inner] = inverted(spread + excess * np.eye(known.size))
+        new = inverted(covariance)
+        self.precision = new + old
+        self.mean = inverted(self.precision) @ (new @ estimate + old @ self.mean)
 
     def columns(self, block: Block) -> Any:
         Z = block.X[:, self.support]
@@ -148,16 +172,18 @@ class Fit:
         grown = np.concatenate([self.support, columns])
         order = np.argsort(grown)
         self.support, self.theta = grown[order], np.concatenate([self.theta, np.zeros(columns.size)])[order]
+        order = np.append(order, np.full(int(self.fit_intercept), order.size))
+        after = np.full(columns.size, self.mean.size - int(self.fit_intercept))
+        self.mean = np.insert(self.mean, after, 0.0)[order]
+        self.precision = np.insert(np.insert(self.precision, after, 0.0, axis=0), after, 0.0, axis=1)[np.ix_(order, order)]
 
 
 @dataclass(frozen=True)
 class Point:
-    """Where a gradient was released, that gradient over the curvature, the Newton step, and the noise of the gradient."""
+    """Where a gradient was released, that gradient over the curvature, and its noise."""
 
-    weight: float
     theta: Floats
     gradient: Floats
-    direction: Floats
     noise: float
 
 
@@ -171,16 +197,6 @@ def centre_plan(loss: Loss) -> tuple[Mechanism, ...]:
     if math.isfinite(loss.slope):
         return (Gaussian("centre of the response", 2 * SCALE),)
     return (TopK("size of the response", 2 * SCALE, count=2), Gaussian("centre of the response", 2 * SCALE, count=2))
-
-
-def row_norm(block: Block, scale: Floats) -> Floats:
-    """Length of each row in units of the columns' scale."""
-    if sparse.issparse(block.X):
-        X = block.X
-        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
-        return np.asarray(np.sqrt(squares @ scale**-2.0))
-    X = block.X / scale
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
 
 
 def typical_entry(block: Block, scale: Floats) -> Floats:
@@ -203,7 +219,8 @@ def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[An
     size, gaussian = mechanisms
     at = 0.0
     for _ in range(2):
-        bound = 3 * typical(curator, size, data, lambda b, at=at: loss.derivative(np.full(len(b), at), b.y), 0.75)
+        # The median is the quantile that noise is least likely to miss, and by far if it does.
+        bound = 6 * typical(curator, size, data, lambda b, at=at: loss.derivative(np.full(len(b), at), b.y), 0.5)
         mean = Clip(center=at, bound=bound).mean(data, response, width=1)
         at = float(curator.release(gaussian, mean.to("l2"))[0])
     return at
@@ -215,8 +232,8 @@ def refine(
     """Newton steps from the current fit on its support; the result replaces it.
 
     Each gradient gives an estimate of the minimiser, ``theta + inverse curvature * gradient``.
-    They are averaged by budget, so that nothing spent is lost, and shrunk before the next
-    gradient is asked for. A rough plan takes columns as uncorrelated and of unit size.
+    They are averaged with all that the fit has learnt before, so that nothing spent is lost, and
+    shrunk before the next gradient is asked for. A rough plan takes columns as uncorrelated.
 
     Parameters
     ----------
@@ -229,33 +246,30 @@ def refine(
     k = fit.support.size
     theta = np.append(fit.theta, [fit.intercept / fit.unit] * fit.fit_intercept)
     moments = (
-        np.eye(theta.size)
+        ROUGHLY * np.eye(theta.size)
         if plan.radius is None or plan.moments is None
         else _inverse_moments(curator, data, fit, plan.radius, plan.moments)
     )
-    step, points = 1.0, list[Point]()
+    step, last = 1.0, None
     for t, gradient in enumerate(plan.gradients):
         if plan.clip and t < plan.clip.count:
             clip = min(clip, HALF_OCTAVE * typical(curator, plan.clip, data, fit.block_sizes, QUANTILE))
         inverse, informed = (moments, 1.0) if fit.has_tails else _saturated(moments, fit)
         released, noise = clipped_gradient(curator, gradient, data, fit, clip)
         curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, 0.1, 1.0))
-        weight = gradient.share * (1.0 if t else 0.25)  # the first is farthest from the minimiser
         scaled = released[:-1] / curvature
         direction = inverse @ scaled
         # Noise, or curvature that was misjudged, can point anywhere far away: no step beyond what residuals could ask for.
         reach = FARTHEST * (clip / math.sqrt(theta.size) if fit.has_tails else 1.0)
         direction = direction / max(1.0, math.sqrt(float(direction @ np.linalg.solve(moments, direction))) / reach)
-        points.append(Point(weight, theta, scaled, direction, noise / curvature))
-        if t:
-            step = _secant(points[-2], points[-1], inverse, step)
-        total = sum(p.weight for p in points)
-        theta = np.sum([p.weight / total * (p.theta + step * p.direction) for p in points], axis=0)
-        added = sum((p.weight / total * p.noise) ** 2 for p in points) * np.sum(inverse**2, axis=1)[:k]
+        now = Point(theta, scaled, noise / curvature)
+        step, last = (_secant(last, now, inverse, step) if last else step), now
+        fit.learn(theta + step * direction, (step * now.noise) ** 2 * inverse @ inverse)
+        theta, added = fit.mean.copy(), np.diag(inverted(fit.precision))[:k]
         sampled = _sampling(fit, inverse, clip, curvature, informed)[:k] / data.n
         # Luck of the rows chose these columns among all; luck of the noise came afterwards.
         luck = float(np.mean(sampled / (added + sampled)))
-        theta[:k] = shrink(theta[:k], step * np.sqrt(added + sampled), k * ((data.d / k) ** luck - 1), most)
+        theta[:k] = shrink(theta[:k], np.sqrt(added + sampled), k * ((data.d / k) ** luck - 1), most)
         fit.theta = theta[:k]
         if fit.fit_intercept:
             fit.intercept = float(theta[k]) * fit.unit
@@ -299,7 +313,7 @@ def _secant(last: Point, now: Point, inverse: Floats, step: float) -> float:
     distance = float(moved @ np.linalg.solve(inverse, moved))
     change = float(moved @ (last.gradient - now.gradient))
     change -= step * last.noise**2 * float(np.trace(inverse))
-    if not now.noise * float(np.linalg.norm(moved)) < 0.3 * distance:
+    if not now.noise * float(np.linalg.norm(moved)) < 0.1 * distance:
         return step
     return float(np.clip(distance / max(change, 1e-300), 1 / 16, 1.5))
 
@@ -336,7 +350,7 @@ def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, norm: TopK, 
     of them that noise explains (James and Stein 1961).
     """
     k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
-    radius = typical(curator, norm, data, fit.row_norms, 0.75) / HALF_OCTAVE
+    radius = typical(curator, norm, data, fit.row_norms, 0.6) / HALF_OCTAVE
     off, kept = np.zeros((width, width)), 0.0
     if width <= 64 and 2 * math.sqrt(2) * width**1.5 * curator.noise(second) < data.n:
 
@@ -356,9 +370,13 @@ def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, norm: TopK, 
     middle = max(float(diagonal.mean()), 0.1 * radius**2 / width)
     diagonal = middle + _signal_share(diagonal - middle, k * noise**2) * (diagonal - middle)
     matrix = np.diag(np.append(np.maximum(diagonal, 0.25 * middle), [fit.unit**2] * fit.fit_intercept)) + kept * off
+    return inverted(matrix, max(0.2 * min(middle, fit.unit**2), kept * noise * math.sqrt(width)))
+
+
+def inverted(matrix: Floats, floor: float = 1e-250) -> Floats:
+    """Inverse of a symmetric matrix with its eigenvalues raised to a floor, and to what rounding leaves of the largest."""
     values, vectors = np.linalg.eigh(matrix)
-    floor = max(0.2 * min(middle, fit.unit**2), kept * noise * math.sqrt(width))
-    return np.asarray((vectors / np.maximum(values, floor)) @ vectors.T)
+    return np.asarray((vectors / np.maximum(values, max(floor, 1e-12 * float(values[-1])))) @ vectors.T)
 
 
 def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, radius: float) -> tuple[Floats, float]:
