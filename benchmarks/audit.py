@@ -1,6 +1,6 @@
-"""Attack every method of the registry through its public estimator.
+"""Attack every mechanism through the curator, and every method of the registry through its public estimator.
 
-    python benchmarks/audit.py [--quick] [--seconds S] [--only NAME ...]
+    python benchmarks/audit.py [--quick] [--seconds S] [--mutant-seconds S] [--only NAME ...]
 
 For each method and each nominal epsilon: the pair of neighbours that moves its releases most
 (``audit_cases.py``), many fits on each, and the likelihood ratio of everything released as the
@@ -11,34 +11,41 @@ distinguisher. From its error rates on runs that had no part in choosing its thr
 * ``refuted``: whether the rates contradict the claimed events at *any* epsilon, for any mechanism.
 
 The confidence is 95 % for all rows as shipped together, and 95 % for each mutant with half the
-noise, which should be refuted. Writes benchmarks/results/audit.csv, docs/audit.md and
-docs/audit.png; with the default of 14 seconds a row it takes 40 minutes on two cores.
+noise, which should be refuted; a mutant gets as many fits as its neighbours need to show it. Writes
+benchmarks/results/audit.csv and audit_mechanisms.csv, docs/audit.md and docs/audit.png; with the default
+of 12 seconds a row it takes about half an hour of two free cores.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import math
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 import fattail
 from audit_cases import DELTA, Case, cases, fitted, worst_pair
+from audit_mechanisms import mechanisms
 from fattail import audit
 from fattail.privacy import events
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "audit.csv"
+MECHANISMS = HERE / "results" / "audit_mechanisms.csv"
 PAGE = HERE.parent / "docs" / "audit.md"
 EPSILONS = (0.5, 1.0, 4.0)
-LINEAR = ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression")
+MOST_RUNS = 4000
+# What mutants of one pure release need, whose losses are far from Gaussian, by simulation; several need twice as many.
+PURE_RUNS = 700
 
 
 @dataclass(frozen=True)
@@ -71,24 +78,29 @@ def search(index: int, epsilon: float) -> tuple[int, float]:
     return worst_pair(cases()[index], epsilon, seeds=2)
 
 
+def attack_all(jobs: list[Job]) -> list[dict[str, str]]:
+    return [{name: str(value) for name, value in attack(job).items()} for job in jobs]
+
+
 def attack(job: Job) -> dict[str, object]:
     case, epsilon, factor = cases()[job.case], job.epsilon, job.factor
     start, (chosen, used) = time.perf_counter(), search(job.case, job.searched_at)
     pair = case.pairs[chosen]
-    fitted(case, epsilon, 0, *pair[0])
+    claim = fitted(case, epsilon, 0, *pair[0]).privacy_.events  # compiles and calibrates, before the clock runs
     began = time.process_time()
-    for seed in range(3):
-        report = fitted(case, epsilon, seed, *pair[0]).privacy_
-    fit_time = (time.process_time() - began) / 3
-    # A run is a fit and its replay, on either dataset. Mutants of what is hard to move need more.
-    wanted = job.seconds * (3 if factor < 1 and 0.5 < used < 0.9 else 1)
-    runs = int(np.clip(wanted / (4 * fit_time), 60 if factor == 1 else 300, 4000))
+    steps = audit.replay(lambda *data: fitted(case, epsilon, 0, *data), *pair)
+    run_time = 2 * (time.process_time() - began)  # a run is a fit and its replay, on either dataset
+    runs = int(np.clip(job.seconds / run_time, 60 if factor == 1 else 300, MOST_RUNS))
+    mu = used * math.sqrt(2 * sum(step.rho for step in steps))
+    if factor < 1:
+        pure = not any(isinstance(event, events.Gaussian | events.ZeroConcentrated) for event in claim)
+        runs = min(runs, PURE_RUNS * min(len(claim), 2) if pure else enough_runs(claim, mu / factor))
     with warnings.catch_warnings(), audit.weakened(factor):
         warnings.simplefilter("ignore", fattail.UtilityWarning)
         bound = audit.transcript_attack(
             lambda seed: case.make(seed, epsilon), *pair, runs=runs, delta=DELTA, confidence=job.confidence
         )
-    gaussian = all(isinstance(event, events.Gaussian) for event in report.events)
+    gaussian = all(isinstance(event, events.Gaussian) for event in claim)
     return {
         "estimator": case.estimator,
         "method": case.method,
@@ -101,7 +113,44 @@ def attack(job: Job) -> dict[str, object]:
         "lower_bound": round(bound.epsilon, 3),
         "lower_bound_gaussian": round(bound.gaussian_epsilon, 3) if gaussian else "",
         "refuted": bound.refutes or bound.epsilon > epsilon,
+        "shown": shown_factor(claim, mu, runs) if factor < 1 else "",
         "seconds": round(time.perf_counter() - start, 1),
+    }
+
+
+def enough_runs(claim: Sequence[events.Event], mu: float, most: int = MOST_RUNS) -> int:
+    """Fits per dataset with which losses like those of a mu-Gaussian release refute a claim, bad luck included."""
+    allowed = audit.tradeoff(claim)
+    cut = np.linspace(-3.0, mu + 3.0, 80)
+    rates = np.stack([stats.norm.sf(cut), stats.norm.cdf(cut - mu)])
+    for runs in np.geomspace(150, most, 16).astype(int):
+        tested = runs - runs // 3
+        unlucky = np.minimum(rates + 1.5 * np.sqrt(rates * (1 - rates) / tested), 1 - 1e-9)
+        limits = stats.beta.ppf(0.975, unlucky * tested + 1, (1 - unlucky) * tested)
+        if max(allowed(alpha) - beta for alpha, beta in limits.T) > 0:
+            return int(runs)
+    return most + 1
+
+
+def shown_factor(claim: Sequence[events.Event], mu: float, runs: int) -> float:
+    """Largest part of the noise, in steps of a twentieth, at which so many fits would refute a claim."""
+    factors = [k / 20 for k in range(19, 0, -1)]
+    return next((f for f in factors if enough_runs(claim, mu / f) <= runs), 0.0)
+
+
+def attack_mechanism(index: int, factor: float) -> dict[str, str]:
+    found = mechanisms()
+    attacked = found[index]
+    with audit.weakened(factor):
+        bound = attacked.attack(2 * attacked.runs, 1 - 0.05 / len(found) if factor == 1 else 0.95)
+    return {
+        "mechanism": attacked.name,
+        "epsilon": str(attacked.epsilon),
+        "delta": str(attacked.delta),
+        "noise_factor": str(factor),
+        "runs": str(2 * attacked.runs),
+        "lower_bound": f"{bound.epsilon:.3f}",
+        "refuted": str(bound.refutes),
     }
 
 
@@ -109,9 +158,16 @@ def _short(value: object) -> str:
     return "e1" if isinstance(value, np.ndarray) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def read() -> list[dict[str, str]]:
-    with RESULTS.open(newline="") as file:
+def read(path: Path = RESULTS) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def save(rows: list[dict[str, str]], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def best_bound(row: dict[str, str]) -> float:
@@ -119,7 +175,22 @@ def best_bound(row: dict[str, str]) -> float:
     return float(row["lower_bound_gaussian"] or row["lower_bound"])
 
 
-def page(rows: list[dict[str, str]]) -> str:
+def mechanism_lines(rows: list[dict[str, str]]) -> list[str]:
+    lines = []
+    for name in dict.fromkeys(r["mechanism"] for r in rows):
+        shipped, mutant = (next(r for r in rows if (r["mechanism"], r["noise_factor"]) == (name, f)) for f in ("1.0", "0.5"))
+        kind, _, note = name.partition(", ")
+        claim = f"({float(shipped['epsilon']):g}, {float(shipped['delta']):g})"
+        caught = "caught" if mutant["refuted"] == "True" else "not caught"
+        kept = "refuted" if shipped["refuted"] == "True" else "kept"
+        lines.append(
+            f"| `{kind}`{', ' if note else ''}{note} | {claim} | {shipped['lower_bound']} | {kept} | {mutant['lower_bound']} "
+            f"| {caught} | {shipped['runs']} |"
+        )
+    return lines
+
+
+def page(rows: list[dict[str, str]], released: list[dict[str, str]]) -> str:
     """The documentation's page, from the results."""
     shipped = [r for r in rows if r["noise_factor"] == "1.0"]
     mutants = [r for r in rows if r["noise_factor"] != "1.0"]
@@ -138,12 +209,13 @@ def page(rows: list[dict[str, str]]) -> str:
         mark = "" if first["lower_bound_gaussian"] else " †"
         numbers = " | ".join(f"{bounds[str(e)]:.2f}{mark}" if str(e) in bounds else "not run" for e in EPSILONS)
         note = "" if float(first["budget_used"]) > 0.95 else reasons.get(key, "")
-        mutant = "caught" if seen else "not caught" if of(mutants, key) else "not run"
+        mutant = "caught" if seen else f"only below {of(mutants, key)[0]['shown']}" if of(mutants, key) else "not run"
         lines.append(f"| `{key[0]}` | `{key[1]}` | {numbers} | {float(first['budget_used']):.2f} | {mutant} | {note} |")
     refuted = sum(r["refuted"] == "True" for r in shipped)
     runs = [int(r["runs"]) for r in rows]
     tried = sum(bool(of(mutants, key)) for key in keys)
-    return f"""# Attacks on every method
+    singles = mechanism_lines(released)
+    return f"""# Attacks on every mechanism and method
 
 <!-- Written by benchmarks/audit.py from benchmarks/results/audit.csv; do not edit. -->
 
@@ -152,11 +224,25 @@ this row moves its releases as far as it can. An onlooker who knows both dataset
 to tell which was used. How well that works gives a lower bound on epsilon; it must not exceed the claim. The
 same attack on a mutant with half the noise must succeed.
 
-Claims refuted: **{refuted} of {len(shipped)}**. Mutants caught: **{caught} of {tried}**. All bounds together
+Claims refuted: **{refuted} of {len(shipped)}**. Mutants caught: **{caught} of {tried}** methods, and
+**{sum("| caught |" in line for line in singles)} of {len(singles)}** mechanisms. All bounds together
 hold with 95 % confidence, each mutant is caught with 95 %, delta is {DELTA:g}, and there are {min(runs)} to
 {max(runs)} fits per dataset and row.
+
+## Every mechanism
+
+One release through the curator, of a value that one row moves by all of its sensitivity. The onlooker sees one number.
+Claims are those at which half of the noise shows soonest.
+
+| mechanism | claim | bound as shipped | claim is | bound at half the noise | which is | releases |
+|---|---|---|---|---|---|---|
+{chr(10).join(singles)}
+
+## Every method
+
 *Budget used* says how far the row moves the releases, 1 being all that the noise is calibrated for; where it is
-less, the last column says why. A mutant can only be caught where it exceeds one half.
+less, the last column says why. A mutant with half of the noise can only be caught where it exceeds one half. Where it
+was not, the table tells the part of the noise below which these neighbours and so many fits would show it.
 
 ![Lower bounds against the claim](audit.png)
 
@@ -202,44 +288,48 @@ def plot(rows: list[dict[str, str]]) -> None:
     figure.savefig(PAGE.with_suffix(".png"), dpi=120, bbox_inches="tight")
 
 
+def publish() -> None:
+    PAGE.write_text(page(read(), read(MECHANISMS)))
+    plot(read())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="epsilon 4 only, nothing written")
-    parser.add_argument("--seconds", type=float, default=14.0, help="processor time for each row")
-    parser.add_argument("--small", type=float, default=1.0, help="time for a row at small epsilon, relative to the others")
+    parser.add_argument("--seconds", type=float, default=12.0, help="processor time for each row")
+    parser.add_argument("--mutant-seconds", type=float, default=60.0, help="the same for each mutant, at most")
     parser.add_argument("--resume", action="store_true", help="keep the rows that are there")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names; nothing is written")
     parser.add_argument("--page", action="store_true", help="write the page from the results that are there")
     options = parser.parse_args()
     if options.page:
-        PAGE.write_text(page(read()))
-        plot(read())
+        publish()
         return
     found = cases()
     chosen = [k for k, c in enumerate(found) if not options.only or any(o in c.name for o in options.only)]
     confidence = 1 - 0.05 / (len(EPSILONS) * len(found))
-    # What tells most comes first: a large epsilon, then the mutants, quick ones before slow ones.
     jobs = [Job(k, 4.0, 1.0, options.seconds, confidence) for k in chosen]
-    quick = sorted(
-        chosen, key=lambda k: (found[k].method == "auto", "Sparse" not in found[k].estimator, found[k].estimator in LINEAR)
-    )
-    jobs += [Job(k, mutant_epsilon(found[k]), 0.5, options.seconds, 0.95) for k in quick]
+    jobs += [Job(k, mutant_epsilon(found[k]), 0.5, options.mutant_seconds, 0.95) for k in chosen]
     if not options.quick:
-        jobs += [Job(k, eps, 1.0, options.seconds * options.small, confidence) for eps in (1.0, 0.5) for k in chosen]
+        jobs += [Job(k, eps, 1.0, options.seconds, confidence) for eps in (1.0, 0.5) for k in chosen]
+    order = sorted(chosen, key=lambda k: found[k].method == "auto")  # what takes longest comes last
     whole = not (options.quick or options.only)
-    rows = [r for r in read() if options.resume] if whole else []
+    rows = read() if whole and options.resume else []
     there = {(r["estimator"], r["method"], r["options"], r["epsilon"], r["noise_factor"]) for r in rows}
     jobs = [job for job in jobs if job.key not in there]
     with ProcessPoolExecutor(2) as pool:
-        results = pool.map(attack, jobs)
-        for k, row in enumerate(results):
-            rows.append({name: str(value) for name, value in row.items()})
-            print(f"{k + 1}/{len(jobs)}", *row.values(), flush=True)
+        if whole and not (options.resume and MECHANISMS.exists()):
+            both = [(k, factor) for k in range(len(mechanisms())) for factor in (1.0, 0.5)]
+            save(list(pool.map(attack_mechanism, *zip(*both, strict=True))), MECHANISMS)
+        # The rows of a method go to one process, which searches its neighbours once.
+        for found_rows in pool.map(attack_all, [[job for job in jobs if job.case == k] for k in order]):
+            rows += found_rows
+            for row in found_rows:
+                print(*row.values(), flush=True)
             if whole:
                 write(rows)
     if whole:
-        PAGE.write_text(page(read()))
-        plot(read())
+        publish()
     broken = [r for r in rows if r["noise_factor"] == "1.0" and r["refuted"] == "True"]
     raise SystemExit(f"claims refuted: {broken}" if broken else 0)
 
@@ -250,10 +340,7 @@ def write(rows: Iterable[dict[str, str]]) -> None:
     rows = sorted(
         rows, key=lambda r: (order[r["estimator"], r["method"], r["options"]], -float(r["noise_factor"]), float(r["epsilon"]))
     )
-    with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    save(rows, RESULTS)
 
 
 def mutant_epsilon(case: Case) -> float:

@@ -109,10 +109,11 @@ def linear() -> Iterator[Case]:
         grouped = tuple(changed((X, held), (size, ends[0]), (size, ends[1])) for size in (0.0, 2.0))
         yield Case(estimator, "median_of_means", {"moment_bound": 1e-8, "groups": 3, **quick}, grouped)
         far = {"threshold": 1e12} if estimator == "DPHuberRegressor" else {}
-        why = "a label's gradient is far below the bound that the noise is for" if label else ""
-        halves = np.arange(n) % 2 if label else np.where(np.arange(n) % 2, 1e12, -1e12)
-        ordered = tuple(changed((X, halves), (size, halves[0]), (size, halves[1])) for size in (0.0, 2.0))
-        yield Case(estimator, "trimmed", {"trim": 5, **far, **quick}, ordered, why)
+        # A label's gradient is far below the bound, which counts until enough rows are trimmed.
+        rows, trim = (600, 250) if label else (n, 5)
+        halves = np.arange(rows) % 2 if label else np.where(np.arange(rows) % 2, 1e12, -1e12)
+        ordered = tuple(changed((np.zeros((rows, 1)), halves), (size, halves[0]), (size, halves[1])) for size in (0.0, 2.0))
+        yield Case(estimator, "trimmed", {"trim": trim, **far, **quick}, ordered)
         # One row per block: its fit is the row's own.
         pair = changed((X[:6], y[:6]), (0.0, ends[0]), (0.0, ends[1]))
         yield Case(estimator, "sample_aggregate", {"blocks": 6}, (pair,))
@@ -126,6 +127,7 @@ def linear() -> Iterator[Case]:
             pairs += [changed((Z, z), (size, -BIG), (-size, BIG)) for size in (2.0, 4.0, 8.0)]
         else:
             pairs += [changed((Z, z), (size, 0), (-size, 0)) for size in (2.0, 4.0, 8.0)]
+            pairs += mistaken(rng.normal(size=(1000, 3)), (1.0, 2.0, 4.0))
         yield Case(
             estimator, "auto", {}, tuple(pairs), "counts of columns, lengths and residuals share the budget and move in few cells"
         )
@@ -170,6 +172,8 @@ def sparse() -> Iterator[Case]:
         z = (Z[:, 0] > 0).astype(int) if label else Z[:, 0] + Z[:, 1] + 0.1 * rng.standard_t(2, 2500)
         bases = ((Z, z), (np.ones((2500, 2)), np.full(2500, 1)))
         pairs = [changed((base, t), (row, ends[0]), (row, ends[1])) for base, t in bases for row in corners(base.shape[1])]
+        if label:
+            pairs = [*pairs[:3], *mistaken(Z, (2.0, 10.0))]
         yield Case(
             estimator,
             "auto",
@@ -177,6 +181,20 @@ def sparse() -> Iterator[Case]:
             tuple(pairs),
             "scales, screening and moments share the budget and move less than they may",
         )
+
+
+def mistaken(X: np.ndarray, sizes: tuple[float, ...]) -> list[Pair]:
+    """Rows that the fit is sure to take for the other label, turned over in the columns that do not matter.
+
+    Another label moves a gradient by the length of its row, this by nearly twice as much.
+    """
+    y, others = (X[:, 0] > 0).astype(int), X.shape[1] - 1
+    rows = [
+        [np.append(size, np.full(others, sign * lean * size / np.sqrt(others))) for sign in (1, -1)]
+        for size in sizes
+        for lean in (2.0, 3.0, 4.0)
+    ]
+    return [changed((X, y), (a, 0), (b, 0)) for a, b in rows]
 
 
 def flips_of(X: np.ndarray, y: np.ndarray, ends: tuple[Any, Any]) -> list[Pair]:

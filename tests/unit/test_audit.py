@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fattail import audit
+from fattail.privacy import events
 
 
 @pytest.mark.parametrize("constant", [0.0, 1e300, -1e-300])
@@ -40,3 +42,24 @@ def test_a_data_dependent_sequence_of_releases_is_an_error():
 
     with pytest.raises(AssertionError, match="depends on the data"):
         audit.replay(fit, (np.ones(3),), (-np.ones(3),))
+
+
+def test_a_score_counts_though_its_median_stays():
+    rng = np.random.default_rng(2)
+    rare, less_rare = (rng.random(3000) < p for p in (0.05, 0.4))
+    assert audit.lower_bound(rare, less_rare).epsilon > 1.5
+    assert audit.lower_bound(less_rare, rare).epsilon == 0  # larger must mean the neighbour
+
+
+def test_a_claim_is_refuted_by_more_than_it_allows_and_not_by_all_that_it_allows():
+    rng = np.random.default_rng(3)
+    claim = [events.Gaussian(1.0)]
+    noise = rng.normal(size=(2, 1500))
+    assert not audit.lower_bound(noise[0], noise[1] + 1, claim=claim).refutes
+    assert audit.lower_bound(noise[0], noise[1] + 2, claim=claim).refutes
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 0.01, 0.3, 0.9])
+def test_the_tradeoff_of_a_gaussian_is_known(alpha):
+    exact = stats.norm.cdf(stats.norm.isf(alpha) - 1.0)
+    assert exact - 2e-3 < audit.tradeoff([events.Gaussian(1.0)])(alpha) <= exact + 1e-9

@@ -76,7 +76,7 @@ def lower_bound(
     train = half // 3
     if ours.ndim > 1:
         ours, theirs = _projected(ours.reshape(half, -1), theirs.reshape(half, -1), train)
-    curve = _tradeoff(claim) if claim else None
+    curve = tradeoff(claim) if claim else None
 
     def bounds(cut: float, s0: NDArray[Any], s1: NDArray[Any]) -> tuple[float, float, float]:
         # One-sided limits at half the risk each: both error rates are below with the confidence.
@@ -112,8 +112,15 @@ def _log_ratio(top: float, bottom: float) -> float:
     return math.log(top / bottom) if top > 0 and bottom > 0 else -math.inf
 
 
-def _tradeoff(claim: Sequence[events.Event]) -> Callable[[float], float]:
-    """Smallest false-negative rate that the events' whole (epsilon, delta) curve allows at a false-positive rate."""
+def tradeoff(claim: Sequence[events.Event]) -> Callable[[float], float]:
+    """Smallest false-negative rate that the events' whole (epsilon, delta) curve allows at a false-positive rate.
+
+    Examples
+    --------
+    >>> from fattail.privacy import events
+    >>> round(tradeoff([events.Gaussian(1.0)])(0.05), 3)  # an attack with 5 % false alarms misses three of four
+    0.74
+    """
     epsilons = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 60)])
     deltas = np.array([delta_of(claim, float(e)) for e in epsilons])
     powers = np.exp(epsilons)
