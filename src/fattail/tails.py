@@ -52,6 +52,7 @@ _STOPS, _STOP_WEIGHT = (4.0, 16.0, 64.0), 0.6
 _MISFIT = 0.15  # relative error with which a shape of the bank may describe a real tail
 _FLOOR = 0.25  # the predicted excess is never trusted further than this
 _REGRET = 0.7  # power of the unavoidable error by which shapes are weighted
+_DOUBT = (0.01, 0.99)  # shapes within these quantiles count for an interval; few of the bank are real ones
 _SYMMETRY = 3.0  # prior odds that the two tails are alike
 _ALIKE, _UNLIKE = 0.03, 0.55  # relative difference of the counts where they are, and where they are not
 
@@ -194,11 +195,11 @@ class Posterior(NamedTuple):
         )
 
     def doubt(self, used: Tail, end: int) -> Floats:
-        """By how much the excess beyond ``ENDS[end]`` may be less and more than the one used, each with 2.5 %."""
+        """By how much the excess beyond ``ENDS[end]`` may be less and more than the one used."""
         end = max(end, 2 * _BODY)
         excess = bank().excess[:, end - 2 * _BODY] * self.share
         order = np.argsort(excess)
-        low, high = np.interp([0.025, 0.975], np.cumsum(self.chance[order]), excess[order])
+        low, high = np.interp(_DOUBT, np.cumsum(self.chance[order]), excess[order])
         return np.maximum([used.excess[end] - low, high - used.excess[end]], 0.0)
 
 
@@ -221,7 +222,10 @@ def _with_body(tail: Tail, body: Floats, rows: float, noise: float) -> Tail:
             variance.append(unsure + (noise * math.sqrt(j + 1) * top / rows) ** 2)
             square.append(max(upto - (top**2 - end**2) * (outside + part / 2), end**2 * (outside + part)))
     inner = (beyond, excess, variance, square)
-    return Tail(*(np.concatenate((i[:0:-1], outer)) for i, outer in zip(inner, tail, strict=True)))
+    whole = Tail(*(np.concatenate((i[:0:-1], outer)) for i, outer in zip(inner, tail, strict=True)))
+    # Shapes describe the tail and may leave out most of the body, which varies as well.
+    near = np.minimum(_BODY_CELLS, ENDS[:, None]) ** 2 @ (np.maximum(body, 0.0) / rows)
+    return whole._replace(square=np.maximum(whole.square, near + np.minimum(ENDS, EDGES[0]) ** 2 * tail.beyond[0]))
 
 
 class Ends(NamedTuple):
@@ -233,7 +237,7 @@ class Ends(NamedTuple):
     bias_variance: float
     sampling_variance: float
     less: float
-    """By how much the bias may fall short of ``bias`` and exceed it, each with a chance of 2.5 %."""
+    """By how much the bias may fall short of ``bias`` and exceed it; hardly by more."""
     more: float
 
 

@@ -119,3 +119,15 @@ def test_a_tail_that_ends_has_no_excess_beyond_it():
 def test_symmetric_choice_is_symmetric():
     ends = tails.choose_ends(np.array([counts(pareto), counts(nothing)]), ROWS, NOISE, 1e-5, 10.0, symmetric=True)
     assert ends.below == ends.above
+
+
+def test_sampling_error_of_a_deep_cut_includes_the_body():
+    def survival(u):
+        return 0.5 * np.where(u < 0.1, 1 - 0.9 * u / 0.1, 0.1 * np.maximum(u / 0.1, 1.0) ** -3.0)
+
+    both = np.array([counts(survival), counts(survival)])
+    ends = tails.choose_ends(both, ROWS, NOISE, 1e-6, 10.0)
+    x = np.linspace(0, 50, 500_001)
+    truth = 2 * np.sum(2 * x * np.array([survival(v) for v in x]) * (x < ends.above)) * (x[1] - x[0])
+    assert ends.below == ends.above
+    assert ends.sampling_variance * ROWS == pytest.approx(truth, rel=0.3)
