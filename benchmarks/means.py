@@ -1,6 +1,6 @@
 """Error of private means of heavy-tailed data.
 
-    python benchmarks/means.py [--trials 200] [--other-trials 200] [--rate-trials 100]
+    python benchmarks/means.py [--trials 200] [--other-trials 200] [--rate-trials 100] [--processes 1]
 
 Writes benchmarks/results/means.csv (one line per law, n, epsilon and method; ratio is to the
 best competitor that was tuned with the true mean), means_summary.csv, means_cells.csv (ratio and
@@ -31,6 +31,8 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +175,8 @@ def cell(
         covered = {}
         for method, algorithm in OURS.items():
             count = trials if method == "auto" else min(trials, other_trials)
+            if not count:
+                continue
             fits = [
                 algorithm(Curator(epsilon, DELTA, random_state=1000 * seed + t), PrivateData(x[:, None]))
                 for t, x in enumerate(samples[:count])
@@ -206,7 +210,7 @@ def summarise(records: list[dict[str, object]], path: Path) -> None:
     winner = [min(blind, key=lambda m: float(table[(*c, m)]["ratio"])) for c in cells]
     lines = []
     for scope, wanted in (("all", cells), ("without all policies", [c for c in cells if "all policies" not in str(c[0])])):
-        for m in names:
+        for m in names if wanted else ():
             ratios = np.array([float(table[(*c, m)]["ratio"]) for c in wanted])
             worst = wanted[int(np.argmax(ratios))]
             lines.append(
@@ -291,6 +295,19 @@ def plot_rate(records: list[dict[str, object]]) -> None:
     fig.savefig(RESULTS / "means_rate.png", dpi=130)
 
 
+def one_law(k: int, options: argparse.Namespace) -> list[dict[str, object]]:
+    """All cells of the law with this number; seeds depend on the law and n only."""
+    warnings.simplefilter("ignore", UtilityWarning)
+    name, draw, truth, law = next(islice(laws(), k, None))
+    records: list[dict[str, object]] = []
+    for n in options.sizes:
+        for record in cell(draw, truth, law, n, options.trials, options.other_trials, 20 + k):
+            records.append({"law": name, **record})
+            if record["method"] == "auto":
+                print(name, n, record["epsilon"], f"auto {record['ratio']:.2f}", flush=True)
+    return records
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=200)
@@ -298,23 +315,19 @@ def main() -> None:
     parser.add_argument("--rate-trials", type=int, default=100)
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--laws", nargs="*")
+    parser.add_argument("--processes", type=int, default=1, help="laws at a time; the figures are the same")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
-    warnings.simplefilter("ignore", UtilityWarning)
     records: list[dict[str, object]] = []
-    for k, (name, draw, truth, law) in enumerate(laws() if options.sizes else ()):
-        if options.laws and name not in options.laws:
-            continue
-        for n in options.sizes:
-            for record in cell(draw, truth, law, n, options.trials, options.other_trials, 20 + k):
-                records.append({"law": name, **record})
-                if record["method"] == "auto":
-                    print(name, n, record["epsilon"], f"auto {record['ratio']:.2f}", flush=True)
-        if records:
+    numbers = [k for k, law in enumerate(laws()) if not options.laws or law[0] in options.laws] if options.sizes else []
+    with ProcessPoolExecutor(options.processes) as pool:
+        for part in pool.map(one_law, numbers, [options] * len(numbers)):
+            records += part
             write(options.results / "means.csv", records)
     if records:
         summarise(records, options.results / "means_summary.csv")
     if options.rate_trials:
+        warnings.simplefilter("ignore", UtilityWarning)
         rate(options.rate_trials)
 
 
