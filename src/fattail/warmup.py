@@ -26,10 +26,12 @@ def warmup() -> float:
     began = time.perf_counter()
     for dtype in (np.float64, np.float32):
         X = np.ones((200, 3), dtype=dtype)
-        for rows in (X, np.asfortranarray(X), sparse.csr_array(X)):
+        wide = np.ones((40, 64), dtype=dtype)
+        for rows in (X, wide, np.asfortranarray(X), sparse.csr_array(X)):
             data = PrivateData(rows)
             for rule in (Clip(), Smooth(), Ball(), Gram()):
                 rule.mean(data, lambda block: (block.rows, np.ones(len(block))))
+                rule.mean(data, lambda block: (block.rows, _kernels.Residual(np.ones(block.rows.shape[1]), np.ones(len(block)))))
             for rule in (Clip(center=1.0), Smooth(center=1.0)):  # with a centre they are compiled anew
                 rule.mean(data)
         _kernels.dot(X, np.ones(3))

@@ -123,15 +123,16 @@ def test_many_rows_do_not_round():
     """Sums of 2**24 odd terms near 2**30 pass 2**53, where a float accumulator would lose units."""
     rows = 2**24
     V, r = np.broadcast_to(1.0 - 2.0**-30, (rows, 1)), np.broadcast_to(1.0, rows)
-    for kernel, extra in ((K.dense.bound_block, [1.0]), (K.dense.ball_block, [1.0, 1.0])):
+    given = (r, None, None, 0.0, 0.0)
+    for kernel, first, extra in ((K.dense.bound_block, given, [1.0]), (K.dense.ball_block, (r,), [1.0, 1.0])):
         out = np.zeros(1, dtype=np.int64)
-        kernel(V, r, np.zeros(1), np.ones(1), *extra, out)
+        kernel(V, *first, np.zeros(1), np.ones(1), *extra, out)
         assert out == rows * (2**30 - 1)
     out = np.zeros(1, dtype=np.int64)
-    smooth = (np.zeros(1), np.array([TABLE.kappa]), TABLE.core, TABLE.slope, TABLE.tail, out)
-    K.dense.smooth_block(V, r, *smooth)
+    smooth = (np.zeros(1), np.array([TABLE.kappa]), TABLE.core, TABLE.slope, TABLE.tail)
+    K.smooth.smooth_block(V, *given, *smooth, out)
     assert out == rows * terms("smooth", V[:1], r[:1], 0.0, 1.0).item()
-    K.columns.smooth_columns(V.T, r, *smooth)
+    K.columns.smooth_columns(V.T, r, *smooth, out)
     K.columns.bound_columns(V.T, r, np.zeros(1), np.ones(1), 1.0, out)
     assert out == rows * (2 * terms("smooth", V[:1], r[:1], 0.0, 1.0).item() + 2**30 - 1)
 
@@ -161,6 +162,28 @@ def test_products_do_not_depend_on_the_block(dtype):
     assert np.array_equal(np.isnan(K.dot(np.where(X > 2, np.nan, X), w)), (X > 2).any(axis=1))
 
 
+@pytest.mark.parametrize("kind", [*MAPS, "ball"])
+@pytest.mark.parametrize("d", [5, 53, 128, 300, 5000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_residuals_found_on_the_way_are_those_found_before(kind, d, dtype):
+    """More rows than a group, NaN and infinity among rows, responses and parameters."""
+    n, rng = max(37, 40000 // d), np.random.default_rng(d)
+    V, w, y = rng.standard_t(2.0, (n, d)).astype(dtype), rng.standard_normal(d), rng.standard_t(2.0, n)
+    V[1, 1], V[2, 2], y[3], y[4] = np.nan, np.inf, np.nan, -np.inf
+    inv_s = rng.uniform(0.01, 2.0, d)
+    for level, limit in ((0.3, 1.5), (-2.0, np.inf)):
+        found = K.Residual(w, y, level, limit)
+        before = np.clip(K.dot(V, w) + level - y, -limit, limit)
+        assert np.isnan(before[[1, 3]]).all()
+        blocks = [V, np.asfortranarray(V)] + ([sp.csr_array(V)] if kind != "ball" and d == 53 else [])
+        for block in blocks:
+            factors = before if isinstance(block, np.ndarray) else K.factors(block, found)
+            assert np.allclose(factors, before, rtol=1e-9, equal_nan=True)
+            for c in (None, rng.standard_normal(d) if isinstance(block, np.ndarray) else None):
+                want = sums(kind, block, factors, c, inv_s, d)
+                assert np.array_equal(sums(kind, block, found, c, inv_s, d), want)
+
+
 @pytest.mark.parametrize("kind", [*MAPS, "ball", "norms"])
 def test_float32_is_its_upcast(kind):
     d = 40
@@ -180,7 +203,7 @@ def test_float32_is_its_upcast(kind):
 def test_layout_does_not_matter_and_is_not_compiled_for(kind):
     d = 40
     V, r, inv_s = hostile_array((101, d), seed=15), np.linspace(-1.0, 2.0, 101), np.full(d, 0.4)
-    kernel = {"smooth": K.dense.smooth_block, "ball": K.dense.ball_block}.get(kind, K.dense.bound_block)
+    kernel = {"smooth": K.smooth.smooth_block, "ball": K.dense.ball_block}.get(kind, K.dense.bound_block)
     want = sums(kind, V, r, np.zeros(d), inv_s, d)
     compiled = len(kernel.signatures)
     locked = V.copy()
@@ -207,10 +230,9 @@ def test_columns_are_rows(kind, rows, dtype, monkeypatch):
     V[-1, :7] = np.nan, np.inf, -np.inf, np.finfo(dtype).max, np.finfo(dtype).tiny / 8, -0.0, 1.0
     r, inv_s = rng.standard_normal(rows), rng.uniform(0.5, 2.0, d)
     r[:4] = np.inf, np.nan, 0.0, 1e-320
-    by_rows = [K.dense.bound_block, K.dense.smooth_block]
     if rows >= 128:
-        for kernel in by_rows:
-            monkeypatch.setattr(K.dense, kernel.__name__, None)
+        monkeypatch.setattr(K.dense, "bound_block", None)
+        monkeypatch.setattr(K.smooth, "smooth_block", None)
     for factors in (r, None):
         for c in (None, rng.standard_normal(d)):
             want = terms(kind, V, np.ones(rows) if factors is None else r, 0.0 if c is None else c, inv_s).sum(axis=0)

@@ -4,31 +4,35 @@ A block is a float32 or float64 array in C or Fortran order, or the three arrays
 the data into blocks of about a megabyte and run them on threads: the kernels are serial, release
 the lock, and *add* to an int64 array, so blocks, threads and order cannot change a result.
 
-Conventions: ``r`` holds one factor per row (``None``: ones), ``c`` one centre per column (``None``:
-zeros), ``inv_s`` one inverse scale per column; the argument of a map is
+Conventions: ``r`` holds one factor per row (``None``: ones; `Residual`: those of a linear model), ``c``
+one centre per column (``None``: zeros), ``inv_s`` one inverse scale per column; the argument of a map is
 ``(r_i V_ij - c_j) * inv_s_j``.  A term is an integer in ``[-2**30, 2**30]`` for *any* bits of the
 input, NaN counting as 0.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import columns, dense, histogram, sparse, standard, waves
+from . import columns, dense, histogram, smooth, sparse, standard, waves
 from .trimmed import smooth_sensitivity
 
 __all__ = [
     "UNIT",
+    "Residual",
     "ball_sums",
     "cell_counts",
     "clip_sums",
     "column_log_histogram",
     "dot",
     "exact_gram",
+    "factors",
     "log_edges",
     "log_histogram",
     "row_norms",
@@ -83,12 +87,38 @@ def _by_columns(block: NDArray[Any]) -> bool:
     return block.flags.f_contiguous and not block.flags.c_contiguous and len(block) >= _TALL
 
 
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """Factors ``V w + level - y`` of the rows, clipped to ``+-limit``: the derivative of a squared or Huber loss.
+
+    Kernels that find them themselves, row by row, read the rows once.
+    """
+
+    w: Floats
+    y: NDArray[Any]
+    level: float = 0.0
+    limit: float = math.inf
+
+    def factors(self, block: Block) -> Floats:
+        """The same factors as an array."""
+        with np.errstate(all="ignore"):
+            return np.asarray(np.clip(dot(block, self.w) + self.level - self.y, -self.limit, self.limit))
+
+
+Factors = Floats | Residual | None
+
+
+def factors(block: Block, r: Factors) -> Floats | None:
+    """Return the factors of the rows as an array; None is ones."""
+    return r.factors(block) if isinstance(r, Residual) else r
+
+
 def _sum_columns(
     dense_kernel: Any,
     column_kernel: Any,
     sparse_kernel: Any,
     block: Block,
-    r: Floats | None,
+    r: Factors,
     c: Floats | None,
     inv_s: Floats,
     extra: Sequence[Any],
@@ -98,15 +128,16 @@ def _sum_columns(
     c, inv_s = None if c is None else _vector(c, d, 0.0), _vector(inv_s, d, 1.0)
     parts = _parts(block)
     if parts is not None:
-        sparse_kernel(*parts, _vector(r, len(parts[2]) - 1, 1.0), c, inv_s, *extra, out)
+        sparse_kernel(*parts, _vector(factors(block, r), len(parts[2]) - 1, 1.0), c, inv_s, *extra, out)
         return
+    rows = len(block)
     if _by_columns(block):
-        column_kernel(_plain(block.T), _vector(r, len(block), 1.0), c, inv_s, *extra, out)
+        column_kernel(_plain(block.T), _vector(factors(block, r), rows, 1.0), c, inv_s, *extra, out)
         return
     block = _plain(block)
-    rows = len(block)
     whole = 0
     if d < _NARROW <= rows:  # lay several rows side by side, so that the inner loop is long
+        r = factors(block, r)
         fold = _WIDE // d
         whole = rows - rows % fold
         with np.errstate(all="ignore"):
@@ -114,24 +145,28 @@ def _sum_columns(
         wide = wide.reshape(-1, fold * d)
         sums = np.zeros(fold * d, dtype=np.int64)
         centre = None if c is None else np.tile(c, fold)
-        dense_kernel(wide, np.ones(len(wide)), centre, np.tile(inv_s, fold), *extra, sums)
+        dense_kernel(wide, np.ones(len(wide)), None, None, 0.0, 0.0, centre, np.tile(inv_s, fold), *extra, sums)
         out += sums.reshape(fold, d).sum(axis=0)
-    if whole < rows:
-        rest = _vector(None if r is None else r[whole:], rows - whole, 1.0)
-        dense_kernel(block[whole:], rest, c, inv_s, *extra, out)
+    if whole == rows:
+        return
+    if isinstance(r, Residual):
+        found = (np.empty(rows), _vector(r.w, d, 0.0), _vector(r.y, rows, 0.0), float(r.level), float(r.limit))
+    else:
+        found = (_vector(None if r is None else r[whole:], rows - whole, 1.0), None, None, 0.0, 0.0)
+    dense_kernel(block[whole:], *found, c, inv_s, *extra, out)
 
 
-def clip_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, out: Ints) -> None:
+def clip_sums(block: Block, r: Factors, c: Floats | None, inv_s: Floats, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 clip(argument, -1, 1)``, each term rounded."""
     _sum_columns(dense.bound_block, columns.bound_columns, sparse.bound_rows, block, r, c, inv_s, [1.0], out)
 
 
-def truncate_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, out: Ints) -> None:
+def truncate_sums(block: Block, r: Factors, c: Floats | None, inv_s: Floats, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 argument`` where ``|argument| <= 1``, rounded."""
     _sum_columns(dense.bound_block, columns.bound_columns, sparse.bound_rows, block, r, c, inv_s, [0.0], out)
 
 
-def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats, table: Any, out: Ints) -> None:
+def smooth_sums(block: Block, r: Factors, c: Floats | None, inv_s: Floats, table: Any, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 g(argument) / sup``, each term rounded.
 
     ``table`` is `fattail.robust.catoni.table`'s, for the map ``g`` of one ``beta``.
@@ -139,12 +174,12 @@ def smooth_sums(block: Block, r: Floats | None, c: Floats | None, inv_s: Floats,
     extra = [table.core, table.slope, table.tail]
     with np.errstate(over="ignore", invalid="ignore"):
         inv_s = inv_s * table.kappa
-    _sum_columns(dense.smooth_block, columns.smooth_columns, sparse.smooth_rows, block, r, c, inv_s, extra, out)
+    _sum_columns(smooth.smooth_block, columns.smooth_columns, sparse.smooth_rows, block, r, c, inv_s, extra, out)
 
 
 def ball_sums(
     block: Block,
-    r: Floats | None,
+    r: Factors,
     c: Floats | None,
     inv_s: Floats,
     radius: float,
@@ -158,7 +193,7 @@ def ball_sums(
     if not 1e-290 < radius < 1e290:
         raise ValueError(f"radius must lie in (1e-290, 1e290), got {radius!r}")
     limit = 1.0 - (len(out) + 32) * 2.0**-52
-    parts = _parts(block)
+    r, parts = factors(block, r), _parts(block)
     if parts is None:
         rows = _vector(r, len(block), 1.0)
         centre = _vector(c, len(out), 0.0)
@@ -178,7 +213,7 @@ def dot(block: Block, w: Floats) -> Floats:
     if not isinstance(block, np.ndarray) or block.dtype not in (np.float32, np.float64):
         return np.asarray(block @ w, dtype=np.float64)
     out = np.empty(len(block))
-    dense.dot_block(_plain(block), _vector(w, len(w), 0.0), out)
+    dense.dot_block(_plain(block), 0, len(block), _vector(w, len(w), 0.0), out)
     return out
 
 
@@ -250,7 +285,7 @@ def cell_counts(codes: Floats, out: Ints) -> None:
     histogram.cells_block(_plain(codes), out)
 
 
-def exact_gram(V: NDArray[Any], r: Floats | None = None, c: Floats | None = None, inv_s: Floats | None = None) -> Ints:
+def exact_gram(V: NDArray[Any], r: Factors = None, c: Floats | None = None, inv_s: Floats | None = None) -> Ints:
     """Return the Gram matrix of the argument rows, shrunk to norm 1, in units of 2**-30, exactly.
 
     Rows are cleaned of non-finite coordinates, shrunk, and rounded to multiples of 2**-15 within a
@@ -263,7 +298,7 @@ def exact_gram(V: NDArray[Any], r: Floats | None = None, c: Floats | None = None
         raise ValueError(f"a block may have at most 2**20 rows, got {rows}")
     limit = 2.0**15 * (1.0 - (d + 32) * 2.0**-52) - np.sqrt(d) / 2.0
     Q = np.empty((rows, d))
-    dense.grid_block(_plain(V), _vector(r, rows, 1.0), _vector(c, d, 0.0), _vector(inv_s, d, 1.0), 2.0**15, limit, Q)
+    dense.grid_block(_plain(V), _vector(factors(V, r), rows, 1.0), _vector(c, d, 0.0), _vector(inv_s, d, 1.0), 2.0**15, limit, Q)
     return (Q.T @ Q).astype(np.int64)
 
 

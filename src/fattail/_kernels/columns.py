@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .dense import FLUSH, JIT, LANES, bound, clamp, far, fold, near, select, tail_values
+from .dense import FLUSH, JIT, LANES, bound, clamp, fold
+from .smooth import far, near, select, tail_values
 
 STRIP = 512  # rows whose arguments beyond the core are dealt with at once; a multiple of LANES
 
@@ -110,7 +111,7 @@ def _add_all(V, j, first, size, r, c, centre, inverse, core, slope, tail, args, 
 def smooth_columns(V, r, c, inv_s, core, slope, tail, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``; no c is zero.
 
-    As `dense.smooth_block`, by strips of a column instead of groups of rows: the core polynomial for all and
+    As `smooth.smooth_block`, by strips of a column instead of groups of rows: the core polynomial for all and
     the tail's difference for the few beyond, or both everywhere while those are many.
     """
     d, n = V.shape

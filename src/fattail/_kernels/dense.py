@@ -16,13 +16,17 @@ import math
 import numpy as np
 from numba import njit
 
+from .memory import address, ask
+
 JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
 UNIT = 2.0**30
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
 TILE = 4096  # columns swept before the next row, so that their sums stay in a core's cache
-GROUP = 16384  # terms between two decisions on how to treat those beyond the core
-STRIP = 256  # columns of a row whose arguments beyond the core are dealt with at once
+STRIP = 128  # columns of a wide row that are swept at once
+GROUP = 16384  # terms of the rows that are swept at once
+LEAST = 16  # rows, however wide
+NEAR = 1 << 13  # bytes from what is being added to what memory is asked for
 LANES = 32  # partial sums of a row's squares
 
 
@@ -49,20 +53,6 @@ def clamp(v, edge):
 
 
 @njit(**JIT)
-def near(b, slope):
-    """Evaluate the smoothed map within its core, rounded, in units of 2**-30."""
-    return np.rint(b * (slope - b * b))
-
-
-@njit(**JIT)
-def far(h, a):
-    """Turn the tail polynomial ``h`` into the smoothed map at ``a``, as `near`; NaN counts as 0."""
-    h = np.rint(clamp(h, UNIT))
-    h = h if a > 0.0 else -h
-    return h if a == a else 0.0
-
-
-@njit(**JIT)
 def argument(v, r, c, centre, inverse, k):
     """Return ``(r v - centre[k]) inverse[k]``; no ``c`` means no centre."""
     if c is None:
@@ -71,215 +61,100 @@ def argument(v, r, c, centre, inverse, k):
 
 
 @njit(**JIT)
-def _load(value, low, size, tile):
-    """Copy a stretch of a vector to ``tile``: the compiler can see that nothing else is there."""
-    for k in range(size):
-        tile[k] = value[low + k]
+def load(value, low, size, tile):
+    """Copy a stretch of a vector, if there is one, to ``tile``: the compiler can see that nothing else is there."""
+    if value is not None:
+        for k in range(size):
+            tile[k] = value[low + k]
 
 
 @njit(**JIT)
-def _flush(acc, low, size, out):
+def flush(acc, low, size, out):
     for k in range(size):
         out[low + k] += np.int64(acc[k])
         acc[k] = 0.0
 
 
-@njit(**JIT)
-def bound_block(V, r, c, inv_s, edge, out):
-    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; no c is zero."""
-    n, d = V.shape
-    width = min(TILE, d)
-    acc, inverse = np.zeros(width), np.empty(width)
-    centre = np.empty(0 if c is None else width)
-    for low in range(0, d, TILE):
-        size = min(TILE, d - low)
-        if c is not None:
-            _load(c, low, size, centre)
-        _load(inv_s, low, size, inverse)
-        start = np.uint64(low)
-        for i in range(n):
-            for k in range(np.uint64(size)):
-                acc[k] += bound(argument(V[i, start + k], r[i], c, centre, inverse, k), edge)
-            if i % FLUSH == FLUSH - 1:
-                _flush(acc, low, size, out)
-        _flush(acc, low, size, out)
-
-
-@njit(**JIT)
-def tail_values(args, count, core, tail, u, h):
-    """Write to ``h`` the tail polynomial at ``args``, three steps of Horner's rule at a time.
-
-    Longer chains of steps would wait for each other, shorter ones for memory.
-    """
-    square = core * core
-    for k in range(np.uint64(count)):
-        u[k] = 4.0 * square / (square + args[k] * args[k]) - 1.0
-        h[k] = tail[0]
-    for step in range(1, tail.size, 3):
-        t0, t1, t2 = tail[step], tail[step + 1], tail[step + 2]
-        for k in range(np.uint64(count)):
-            h[k] = ((h[k] * u[k] + t0) * u[k] + t1) * u[k] + t2
-
-
-@njit(**JIT)
-def select(flags, words, size, where):
-    """Write to ``where`` the positions of the flags that are set; return how many there are.
-
-    ``words`` are the flags eight at a time: most of them are zero, and the rest need no branch.
-    """
-    eight = np.uint64(8)
-    end = np.uint64(0)
-    for k in range(size, (size + np.uint64(7)) // eight * eight):
-        flags[k] = 0
-    for word in range((size + np.uint64(7)) // eight):
-        if words[word] != 0:
-            for k in range(word * eight, (word + np.uint64(1)) * eight):
-                where[end] = k
-                end += np.uint64(flags[k])
-    return end
-
-
-@njit(**JIT)
-def _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, moved):
-    """Add the core polynomial of the clamped arguments; count those moved, by row."""
-    total = 0
-    for i in range(rows[0], rows[1]):
-        count = 0
-        for k in range(size):
-            a = argument(V[i, start + k], r[i], c, centre, inverse, k)
-            b = clamp(a, core)
-            acc[k] += near(b, slope)
-            count += 0 if a == b else 1
-        moved[i - rows[0]] = count
-        total += count
-    return total
-
-
-@njit(**JIT)
-def _settle(args, columns, count, core, slope, tail, u, h, acc):
-    """Replace what `_add_core` added for some arguments by the tail's value."""
-    tail_values(args, count, core, tail, u, h)
-    for k in range(np.uint64(count)):
-        h[k] = far(h[k], args[k]) - near(clamp(args[k], core), slope)
-    for k in range(np.uint64(count)):
-        acc[columns[k]] += h[k]
-
-
-@njit(**JIT)
-def _mend(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, moved):
-    """List the arguments that `_add_core` moved, without a branch, and settle them together."""
-    here, flags = np.empty(STRIP), np.empty(STRIP, dtype=np.uint8)
-    args, columns = np.empty(2 * STRIP), np.empty(2 * STRIP, dtype=np.uint32)
-    u, h = np.empty(2 * STRIP), np.empty(2 * STRIP)
-    listed = np.uint64(0)
-    for i in range(rows[0], rows[1]):
-        if moved[i - rows[0]] == 0:
-            continue
-        for first in range(np.uint64(0), size, np.uint64(STRIP)):
-            many, begin = min(np.uint64(STRIP), size - first), start + first
-            count = moved[i - rows[0]]
-            if STRIP * count < size:  # few strips have any: a look costs less than a list
-                count = 0
-                for k in range(many):
-                    a = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
-                    count += 0 if abs(a) <= core else 1
-            if count > 0:
-                for k in range(many):
-                    here[k] = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
-                    flags[k] = not abs(here[k]) <= core
-                end = listed
-                for k in range(many):
-                    columns[end] = k
-                    end += np.uint64(flags[k])
-                for k in range(listed, end):
-                    args[k] = here[columns[k]]
-                    columns[k] += first
-                listed = end
-                if listed > STRIP:
-                    _settle(args, columns, listed, core, slope, tail, u, h, acc)
-                    listed = np.uint64(0)
-    _settle(args, columns, listed, core, slope, tail, u, h, acc)
-
-
-@njit(**JIT)
-def _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc):
-    """Add core and tail polynomials, whichever is valid; count the arguments beyond the core."""
-    together = max(1, STRIP // size)  # rows: loops are long even where rows are short
-    args, u, h = np.empty(2 * STRIP), np.empty(2 * STRIP), np.empty(2 * STRIP)
-    total = 0
-    for top in range(rows[0], rows[1], together):
-        bottom = min(top + together, rows[1])
-        for first in range(np.uint64(0), size, np.uint64(STRIP)):
-            many, begin = min(np.uint64(STRIP), size - first), start + first
-            at = np.uint64(0)
-            for i in range(top, bottom):
-                for k in range(many):
-                    args[at + k] = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
-                at += many
-            tail_values(args, at, core, tail, u, h)
-            for k in range(at):
-                b = clamp(args[k], core)
-                inner, outer = near(b, slope), far(h[k], args[k])
-                h[k] = inner if args[k] == b else outer
-                total += 0 if args[k] == b else 1
-            at = np.uint64(0)
-            for _ in range(top, bottom):
-                for k in range(many):
-                    acc[first + k] += h[at + k]
-                at += many
-    return total
-
-
-@njit(**JIT)
-def smooth_block(V, r, c, inv_s, core, slope, tail, out):
-    """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``; no c is zero.
-
-    A few rows at a time. A first sweep clamps the arguments to the core, adds the core polynomial in
-    vector registers, and counts the arguments that the clamp moved: few, by design. Those are
-    listed, and the tail polynomial replaces what was added for them. While they are many, as
-    with a badly chosen scale, rows take both polynomials everywhere instead. Integers, so
-    differences are exact; the counts decide speed, never a result. A term is bounded because a
-    clamped argument is, and the core polynomial is public and below 2**30 there; beyond the core,
-    because `far` ends in a clamp.
-    """
-    n, d = V.shape
-    width = min(TILE, d)
-    acc, inverse, centre = np.zeros(width), np.empty(width), np.empty(0 if c is None else width)
-    group = max(1, GROUP // width)
-    moved = np.empty(group, dtype=np.int64)
-    crowded = False
-    for low in range(0, d, TILE):
-        start, size = np.uint64(low), np.uint64(min(TILE, d - low))
-        if c is not None:
-            _load(c, low, size, centre)
-        _load(inv_s, low, size, inverse)
-        for top in range(0, n, group):
-            rows = (top, min(top + group, n))
-            if crowded:
-                beyond = _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc)
-            else:
-                beyond = _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, moved)
-                if beyond > 0:
-                    _mend(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, moved)
-            crowded = 4 * beyond > (rows[1] - rows[0]) * np.int64(size)
-            if top % FLUSH < group:
-                _flush(acc, low, size, out)
-        _flush(acc, low, size, out)
-
-
 @njit(**{**JIT, "fastmath": {"nsz", "reassoc", "contract"}})
-def dot_block(V, w, out):
-    """Write to ``out`` the products of the rows with ``w``.
+def dot_block(V, first, last, w, out):
+    """Write to ``out`` the products of some rows with ``w``.
 
     No bound rests on these, so the compiler may order and fuse the sum of a row as it likes: it
     does so alike for every row.
     """
-    n, d = V.shape
-    for i in range(n):
+    d = V.shape[1]
+    for i in range(first, last):
         total = 0.0
         for j in range(d):
             total += V[i, j] * w[j]
         out[i] = total
+
+
+@njit(**JIT)
+def residuals(V, first, last, w, y, level, limit, r):
+    """Write to ``r`` the clipped residuals ``V w + level - y`` of some rows; NaN stays NaN."""
+    dot_block(V, first, last, w, r)
+    for i in range(first, last):
+        v = r[i] + level - y[i]
+        v = limit if v > limit else v
+        r[i] = -limit if v < -limit else v
+
+
+@njit(**JIT)
+def spill(acc, low, size, sums):
+    """Move the sums of a tile to those of all columns."""
+    for k in range(np.uint64(size)):
+        sums[np.uint64(low) + k] += acc[k]
+        acc[k] = 0.0
+
+
+@njit(**JIT, inline="always")
+def _add_strip(V, i, start, first, last, ri, c, centre, inverse, edge, acc):
+    for k in range(first, last):
+        acc[k] += bound(argument(V[i, start + k], ri, c, centre, inverse, k), edge)
+
+
+@njit(**JIT)
+def _add_bounded(V, rows, start, size, r, c, centre, inverse, edge, acc, ahead):
+    """Add the terms of some rows, a strip at a time, and ask for the memory ``ahead`` bytes on."""
+    none, strip, item = np.uint64(0), np.uint64(STRIP), np.uint64(V.itemsize)
+    for i in range(rows[0], rows[1]):
+        there = address(V, i, start) + np.uint64(ahead)
+        if size <= strip:  # a loop from zero on is faster
+            _add_strip(V, i, start, none, size, r[i], c, centre, inverse, edge, acc)
+            ask(there, size * item)
+        else:
+            for first in range(none, size, strip):
+                last = min(first + strip, size)
+                _add_strip(V, i, start, first, last, r[i], c, centre, inverse, edge, acc)
+                ask(there + first * item, (last - first) * item)
+
+
+@njit(**JIT)
+def bound_block(V, r, w, y, level, limit, c, inv_s, edge, out):
+    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; no c is zero.
+
+    With ``w``, the factors r are found here, by `residuals`: a few rows at a time, which then are in the
+    cache when their terms are added, while memory brings the next ones.
+    """
+    n, d = V.shape
+    width, group = min(TILE, d), max(LEAST, GROUP // d)
+    acc, sums, inverse, centre = np.zeros(width), np.zeros(d), np.empty(width), np.empty(0 if c is None else width)
+    ahead = NEAR if w is None or d > TILE else group * d * V.itemsize
+    for top in range(0, n, group):
+        rows = (top, min(top + group, n))
+        if w is not None:
+            residuals(V, rows[0], rows[1], w, y, level, limit, r)
+        for low in range(0, d, TILE):
+            start, size = np.uint64(low), np.uint64(min(TILE, d - low))
+            if top == 0 or d > TILE:
+                load(c, low, size, centre)
+                load(inv_s, low, size, inverse)
+            _add_bounded(V, rows, start, size, r, c, centre, inverse, edge, acc, ahead)
+            if d > TILE or top % FLUSH < group or rows[1] == n:
+                spill(acc, low, size, sums)
+        if top % FLUSH < group or rows[1] == n:
+            flush(sums, 0, d, out)
 
 
 @njit(**JIT)
@@ -378,8 +253,8 @@ def ball_block(V, r, c, inv_s, inside, limit, out):
                 u = finite((r[i] * V[i, j] - c[j]) * inv_s[j])
                 acc[j] += np.rint(clamp(u * factor, UNIT))
             if i % FLUSH == FLUSH - 1:
-                _flush(acc, 0, d, out)
-    _flush(acc, 0, d, out)
+                flush(acc, 0, d, out)
+    flush(acc, 0, d, out)
 
 
 @njit(**JIT)

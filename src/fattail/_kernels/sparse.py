@@ -12,7 +12,8 @@ import math
 import numpy as np
 from numba import njit
 
-from .dense import JIT, LANES, UNIT, argument, bound, clamp, far, finite, fold, near, rescale, shrink, tail_values
+from .dense import JIT, LANES, UNIT, argument, bound, clamp, finite, fold, rescale, shrink
+from .smooth import far, near, tail_values
 
 STRIP = 512  # entries whose arguments are put through the smoothed map together
 
@@ -40,7 +41,7 @@ def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
 
 
 @njit(**JIT)
-def smooth(a, core, slope, tail):
+def smooth_one(a, core, slope, tail):
     """Evaluate the smoothed map at one argument, rounded, in units of 2**-30."""
     if abs(a) <= core:
         return near(a, slope)
@@ -56,7 +57,7 @@ def smooth(a, core, slope, tail):
 def _add_strip(args, columns, count, core, slope, tail, beyond, u, g, h, out):
     """Add the smoothed map of some arguments to their columns; ``args`` is overwritten.
 
-    As in `dense`: the core polynomial for all, in vector registers; then the tail polynomial for
+    As in `smooth`: the core polynomial for all, in vector registers; then the tail polynomial for
     those, listed without a branch, that the clamp to the core moved.
     """
     moved = 0
@@ -108,7 +109,7 @@ def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, tail, out):
     _add_strip(args, columns, have, core, slope, tail, beyond, u, g, h, out)
     if c is not None:
         for j in range(d):
-            out[j] += (rows + zeros[j]) * np.int64(smooth((0.0 - c[j]) * inv_s[j], core, slope, tail))
+            out[j] += (rows + zeros[j]) * np.int64(smooth_one((0.0 - c[j]) * inv_s[j], core, slope, tail))
 
 
 @njit(**JIT)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
 from fattail.privacy.bounded import Norm
-from fattail.robust.base import Robustifier, ball_range, check_scale
+from fattail.robust.base import Factors, Robustifier, ball_range, check_scale
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Ball(Robustifier):
     def _add(
         self,
         V: Any,
-        r: NDArray[np.float64] | None,
+        r: Factors,
         center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],

@@ -3,7 +3,8 @@
 A robustifier bounds each row's contribution, adds the bounded rows exactly as integers, and
 says how far one row can move the result. ``rows(block)`` gives the contributions before
 bounding, as ``(V, r)``: row i is ``r[i] * V[i]``, or ``V[i]`` where r is None. For a linear
-model V is the block itself and r the derivative of the loss, so no n x d array is made.
+model V is the block itself and r the derivative of the loss, so no n x d array is made; as a
+`Residual` it is found while the rows are summed, in one read of them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy.bounded import Bounded, Fold, Norm, PrivacyError, Sample
 
-Rows = Callable[[Block], tuple[Any, NDArray[np.float64] | None]]
+Factors = NDArray[np.float64] | _kernels.Residual | None
+Rows = Callable[[Block], tuple[Any, Factors]]
 
 # A row's bounded contribution is an integer of at most this size.
 ONE = 1 << 30
@@ -73,7 +76,8 @@ class Robustifier(ABC):
             with np.errstate(all="ignore"):
                 V, r = rows(block)
                 if block.weight is not None:
-                    r = block.weight if r is None else block.weight * r
+                    known = _kernels.factors(V, r)
+                    r = block.weight if known is None else block.weight * known
             self._add(V, r, shift, inverse, out)
             return out
 
@@ -85,7 +89,7 @@ class Robustifier(ABC):
     def _add(
         self,
         V: Any,
-        r: NDArray[np.float64] | None,
+        r: Factors,
         center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],

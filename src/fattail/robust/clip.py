@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
-from fattail.robust.base import Robustifier, check_scale
+from fattail.robust.base import Factors, Robustifier, check_scale
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Clip(Robustifier):
     def _add(
         self,
         V: Any,
-        r: NDArray[np.float64] | None,
+        r: Factors,
         center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],
@@ -49,7 +49,7 @@ class Truncate(Clip):
     def _add(
         self,
         V: Any,
-        r: NDArray[np.float64] | None,
+        r: Factors,
         center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],

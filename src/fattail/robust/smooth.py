@@ -13,7 +13,7 @@ from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy.bounded import Bounded, Fold, Norm
 from fattail.robust import catoni
-from fattail.robust.base import ONE, Robustifier, check_scale
+from fattail.robust.base import ONE, Factors, Robustifier, check_scale
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Smooth(Robustifier):
     def _add(
         self,
         V: Any,
-        r: NDArray[np.float64] | None,
+        r: Factors,
         center: NDArray[np.float64] | None,
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fattail._kernels.trimmed import smooth_sensitivity
+from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy.bounded import Fold
 from fattail.privacy.mechanisms import SmoothBounded
@@ -53,8 +53,9 @@ class Trimmed:
         def values(block: Block) -> NDArray[np.float64]:
             with np.errstate(all="ignore"):
                 V, r = rows(block)
+                known = _kernels.factors(V, r)
                 dense: Any = V.toarray() if hasattr(V, "toarray") else V
-                x = np.asarray(dense, dtype=np.float64) if r is None else r[:, None] * dense
+                x = np.asarray(dense, dtype=np.float64) if known is None else known[:, None] * dense
             # fmin and fmax prefer the number, so NaN falls to the lower end.
             result: NDArray[np.float64] = np.fmax(np.where(np.isnan(x), -bound, np.fmin(x, bound)), -bound)
             return result
@@ -70,6 +71,6 @@ class Trimmed:
             low, high = np.sort(x[: m + 1]), np.sort(x[n - m - 1 :])
             # fsum rounds once, whatever the order.
             centers[j] = math.fsum(x[m : n - m]) / (n - 2 * m)
-            smooth[j] = smooth_sensitivity(low, high, self.smoothness, -reach, reach) / (n - 2 * m)
+            smooth[j] = _kernels.smooth_sensitivity(low, high, self.smoothness, -reach, reach) / (n - 2 * m)
         # Rounding the mean may move it by its last bit where one row moves it by far less. A constant leaves S smooth.
         return SmoothBounded(centers, smooth + 2.0**-51 * bound, self.smoothness, fold=fold)

@@ -1,0 +1,38 @@
+"""Asking for memory before it is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+LINE = 64  # bytes that come together
+
+
+@intrinsic
+def prefetch(typing, place):
+    """Start to bring the cache line at an address closer; any address will do, mapped or not."""
+
+    def generate(context, builder, signature, arguments):
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), (pointer, number, number, number))
+        function = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), kind)
+        read, nearest, data = number(0), number(3), number(1)
+        builder.call(function, [builder.inttoptr(arguments[0], pointer), read, nearest, data])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64), generate
+
+
+@njit(cache=True, nogil=True)
+def address(V, i, j):
+    """Return the address of an entry of a C-ordered array."""
+    return np.uint64(V.ctypes.data) + (np.uint64(i) * np.uint64(V.shape[1]) + np.uint64(j)) * np.uint64(V.itemsize)
+
+
+@njit(cache=True, nogil=True)
+def ask(place, size):
+    """Ask for the cache lines of ``size`` bytes from an address on."""
+    for line in range(np.uint64(0), np.uint64(size), np.uint64(LINE)):
+        prefetch(place + line)
