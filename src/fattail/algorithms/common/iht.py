@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._kernels import Residual
 from fattail.algorithms.common.support_fit import centre, centre_plan, typical, typical_entry
-from fattail.data import Block, PrivateData
+from fattail.data import PrivateData
 from fattail.geometry import project_ball
-from fattail.losses import Loss
+from fattail.losses import Huber, Loss, Squared
 from fattail.privacy import Bounded, Curator, Gaussian, Mechanism, TopK
 from fattail.privacy.peeling import LaplacePeeling, LaplaceValues
+from fattail.robust.base import Rows
 
 Floats = NDArray[np.float64]
 Gradient = Callable[[Floats, Any], Bounded]
@@ -98,8 +100,10 @@ class Units:
         return float(K), float(tau), level
 
 
-def residual_rows(loss: Loss, w: Floats, level: float) -> Callable[[Block], tuple[Any, Floats]]:
+def residual_rows(loss: Loss, w: Floats, level: float) -> Rows:
     """Gradient rows of a linear model, as (rows, derivative of the loss)."""
+    if isinstance(loss, (Squared, Huber)):  # residuals, clipped or not: found while the rows are summed
+        return lambda b: (b.X, Residual(w, np.asarray(b.y), level, loss.slope))
     return lambda b: (b.X, loss.derivative(np.asarray(b.X @ w) + level, b.y))
 
 
