@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from fattail import audit
-from fattail.privacy import events
+from fattail.audit.replays import releases
+from fattail.privacy import Bounded, Curator, Gaussian, events
 
 
 @pytest.mark.parametrize("constant", [0.0, 1e300, -1e-300])
@@ -31,8 +32,6 @@ def test_identical_laws_give_no_bound_and_shifted_ones_do():
 
 
 def test_a_data_dependent_sequence_of_releases_is_an_error():
-    from fattail.privacy import Bounded, Curator, Gaussian
-
     def fit(X):
         first, second = Gaussian("first"), Gaussian("second")
         curator = Curator(1.0, 1e-6, random_state=0)
@@ -63,3 +62,16 @@ def test_a_claim_is_refuted_by_more_than_it_allows_and_not_by_all_that_it_allows
 def test_the_tradeoff_of_a_gaussian_is_known(alpha):
     exact = stats.norm.cdf(stats.norm.isf(alpha) - 1.0)
     assert exact - 2e-3 < audit.tradeoff([events.Gaussian(1.0)])(alpha) <= exact + 1e-9
+
+
+def test_a_release_is_what_was_released_though_the_fit_goes_on_with_it_in_place():
+    def fit(X):
+        total = Gaussian("total")
+        curator = Curator(1.0, 1e-6, random_state=0)
+        curator.plan(total)
+        value = curator.release(total, Bounded([float(X[0])], 1.0))
+        value += 1e6
+        return value
+
+    (release,) = releases(fit, (np.zeros(3),), (np.ones(3),))
+    assert abs(release.output[0]) < 1e3

@@ -34,7 +34,7 @@ def releases(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list
 
     def first(self: Curator, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
         output = release(self, mechanism, bounded)
-        record.append((mechanism, self.rho(mechanism), bounded, output))
+        record.append((mechanism, self.rho(mechanism), bounded, output.copy()))  # the fit may go on in place
         return output
 
     both: list[Release] = []
