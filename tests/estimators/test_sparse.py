@@ -242,3 +242,16 @@ def test_few_rows_do_not_end_in_astronomic_units():
     y = rng.random(500) < 1 / (1 + np.exp(-2 * X[:, 3]))
     sizes = [np.abs(DPSparseClassifier(2, epsilon=0.5, delta=1e-5, random_state=t).fit(X, y).coef_).max() for t in range(40)]
     assert max(sizes) < 10
+
+
+@pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
+def test_rows_that_mostly_miss_the_chosen_columns_do_not_blow_up_the_step(cls):
+    """Three quarters of the rows do not change along a step: dividing by that quantile once put 1e116 into the coefficients."""
+    rng = np.random.default_rng(0)
+    X = sparse.random(1000, 800, 0.005, format="csr", random_state=0)
+    beta = np.append(3 * rng.normal(size=20), np.zeros(780))
+    z = X @ beta
+    y = z + rng.standard_t(2.5, 1000) if cls is DPSparseRegressor else (rng.random(1000) < 1 / (1 + np.exp(-z))).astype(float)
+    for seed in range(3):
+        coef = np.ravel(cls(50, epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y).coef_)
+        assert np.linalg.norm(coef - beta) < 4 * np.linalg.norm(beta)

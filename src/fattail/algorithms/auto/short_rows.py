@@ -127,7 +127,8 @@ def _descend(
     def change(block: Block) -> Floats:
         return fit.along(block, direction)
 
-    size = typical(curator, along, data, change, 0.75) / HALF_OCTAVE
+    # Most rows may have none of the columns: a step is no smaller than what one typical entry makes of it.
+    size = max(typical(curator, along, data, change, 0.75) / HALF_OCTAVE, fit.unit * float(np.max(np.abs(direction))))
 
     def curvature(block: Block) -> tuple[Any, None]:
         return (fit.loss.second(fit.predictor(block), block.y) * change(block) ** 2)[:, None], None
