@@ -36,6 +36,8 @@ QUANTILE = 0.35
 ROUGHLY = 1.5
 # Longest step, in log-odds for labels and in typical residuals for numbers.
 FARTHEST = 3.0
+# Earlier estimates are worse than their distance from a later one shows: both err in the same direction.
+DOUBT = 4.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Fit:
             inner = np.ix_(known, known)
             spread = inverted(self.precision[inner])
             gap = (estimate - self.mean)[known]
-            excess = max(0.0, float(gap @ gap) - float(np.trace(covariance[inner] + spread))) / known.size
+            excess = DOUBT * max(0.0, float(gap @ gap) - float(np.trace(covariance[inner] + spread))) / known.size
             old[inner] = inverted(spread + excess * np.eye(known.size))
         new = inverted(covariance)
         self.precision = new + old
