@@ -276,12 +276,12 @@ def column_tails(
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
     noisy = curator.release(release, Bounded(ONE * octaves, ONE * moved, release.norm, fold, unit=1.0 / ONE))
     spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
-    last = np.array([_last_seen(counts, float(spread), data.size(fold)) for counts in noisy])
+    last = np.array([_last_seen(counts, float(spread)) for counts in noisy])
     wide = np.pad(noisy, ((0, 0), (0, 0), (BELOW, ABOVE)))
     return np.exp2(last - float(_OCTAVES)), np.stack([w[:, k : k + BELOW + ABOVE + 1] for w, k in zip(wide, last, strict=True)])
 
 
-def _last_seen(counts: Floats, noise: float, rows: float) -> int:
+def _last_seen(counts: Floats, noise: float) -> int:
     """The second of the last four octaves that surely have rows in them, enough to fit a tail to if any have; 0 if none has.
 
     The further four octaves are above those with most rows, the more they must show: a scale that is
@@ -291,7 +291,7 @@ def _last_seen(counts: Floats, noise: float, rows: float) -> int:
     above = np.maximum(np.arange(len(four)) - np.argmax(four), 0)
     strange = np.maximum(np.arange(len(four)) - _OCTAVES - 20, 0)
     least = least_seen(noise)
-    for wanted in (max(least, min(6 * least, rows / 16)), least):
+    for wanted in (max(least, min(6 * least, float(four.max()) / 16)), least):
         seen = np.flatnonzero(four > wanted + noise * (1.06 * above + 0.5 * strange))
         if seen.size:
             return int(seen[-1]) + 1

@@ -94,21 +94,21 @@ def test_an_atom_far_out_is_kept_inside():
 def test_the_scale_follows_the_rows_and_leaves_few_beyond(unit):
     octaves = np.zeros((2, 321))
     octaves[0, 160 + unit - BELOW : 161 + unit + ABOVE] = counts(pareto)
-    chosen = _last_seen(octaves + np.random.default_rng(0).laplace(0, NOISE / np.sqrt(2), octaves.shape), NOISE, ROWS)
+    chosen = _last_seen(octaves + np.random.default_rng(0).laplace(0, NOISE / np.sqrt(2), octaves.shape), NOISE)
     assert 10 < octaves[:, chosen:].sum() < 2000
     assert octaves[:, chosen - 3 :].sum() > 200
 
 
 def test_no_scale_where_nothing_is_seen_and_none_far_beyond_the_rows():
     octaves = np.zeros((2, 321))
-    assert _last_seen(octaves, NOISE, ROWS) == 0
+    assert _last_seen(octaves, NOISE) == 0
     octaves[0, 300] = 16 * NOISE  # by chance, and 2 ** 140 if believed
-    assert _last_seen(octaves, NOISE, ROWS) == 0
+    assert _last_seen(octaves, NOISE) == 0
     octaves[0, 300] = 0
     octaves[0, 100], octaves[1, 250] = 0.5 * ROWS, 16 * NOISE
-    assert _last_seen(octaves, NOISE, ROWS) == 101
+    assert _last_seen(octaves, NOISE) == 101
     octaves[1, 250] = 0.1 * ROWS
-    assert _last_seen(octaves, NOISE, ROWS) == 251
+    assert _last_seen(octaves, NOISE) == 251
 
 
 def test_a_tail_that_ends_has_no_excess_beyond_it():
