@@ -177,18 +177,10 @@ def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: 
     in the same direction, so a score by at most one.
     """
     counts = _column_counts(data, center, _SCALE_STEPS, fold)
-    chosen = _select_scales(curator, selection, counts, center, data.size(fold), fold)
-    return _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS)[chosen]
-
-
-def _select_scales(
-    curator: Curator, selection: TopK, counts: NDArray[np.int64], center: Floats, rows: float, fold: Fold | None
-) -> NDArray[np.intp]:
-    """Index of the grid edge beyond which only a few rows of each column lie."""
-    exponent = np.log2(_kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS))
-    noise = curator.noise(selection)
+    edges, rows, noise = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS), data.size(fold), curator.noise(selection)
+    exponent = np.log2(edges)
     rank = min(12.0 * noise, rows / 2)  # far enough above the noise of the selection
-    chosen = np.empty(len(center), dtype=np.intp)
+    scales = np.empty(len(center))
     for j, c in enumerate(center):
         beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
         nearer = np.concatenate((np.full(2 * _SCALE_STEPS, rows), beyond[: -2 * _SCALE_STEPS]))
@@ -196,8 +188,8 @@ def _select_scales(
         usual = max(np.log2(abs(c)) + 6.0, 3.0) if c else 12.0  # rarely is a scale much larger
         weight = 1.25 * _familiarity(exponent, 12.0) - 16.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
         weight[0] = 0.0  # no spread at all
-        chosen[j] = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + noise * weight)[0]
-    return chosen
+        scales[j] = edges[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + noise * weight)[0]]
+    return scales
 
 
 def column_units(
