@@ -13,7 +13,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import expit
 
 from fattail.algorithms.common.support_fit import (
@@ -25,6 +24,7 @@ from fattail.algorithms.common.support_fit import (
     centre,
     centre_plan,
     clipped_gradient,
+    squared_lengths,
     squares,
     typical,
     typical_entry,
@@ -63,7 +63,7 @@ def short_rows_fit(
         else float(max(expit(fit.intercept), expit(-fit.intercept)))
     )
     # Rows beyond the radius are shortened, which costs nothing where most rows are as long: take a low one.
-    radius = HALF_OCTAVE * typical(curator, width, data, lambda b: row_norm(b, feature_scale), 0.5)
+    radius = HALF_OCTAVE * typical(curator, width, data, lambda b: np.sqrt(squared_lengths(b.X, feature_scale**-2.0)), 0.5)
     chosen, gradient, noise = _standing_out(curator, scores, data, fit, psi, radius, min(k, data.d))
     fit.add(chosen)
 
@@ -87,16 +87,6 @@ def short_rows_fit(
     coef = np.zeros(data.d)
     coef[fit.support] = fit.theta / feature_scale[fit.support]
     return coef, fit.intercept
-
-
-def row_norm(block: Block, scale: Floats) -> Floats:
-    """Length of each row in units of the columns' scale."""
-    if sparse.issparse(block.X):
-        X = block.X
-        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
-        return np.asarray(np.sqrt(squares @ scale**-2.0))
-    X = block.X / scale
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
 
 
 def _standing_out(

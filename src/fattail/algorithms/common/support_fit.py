@@ -128,9 +128,7 @@ class Fit:
         """Lengths of rows on the support, intercept included."""
         if not sparse.issparse(block.X):
             return self.norms(self.columns(block))
-        X = block.X
-        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
-        total = np.asarray(squares @ self._spread(self.scale[self.support] ** -2.0))
+        total = squared_lengths(block.X, self._spread(self.scale[self.support] ** -2.0))
         return np.sqrt(total + (self.unit**2 if self.fit_intercept else 0.0))
 
     def _spread(self, values: Floats) -> Floats:
@@ -199,6 +197,12 @@ def centre_plan(loss: Loss) -> tuple[Mechanism, ...]:
     if math.isfinite(loss.slope):
         return (Gaussian("centre of the response", 2 * SCALE),)
     return (TopK("size of the response", 2 * SCALE, count=2), Gaussian("centre of the response", 2 * SCALE, count=2))
+
+
+def squared_lengths(X: Any, weights: Floats) -> Floats:
+    """Weighted sum of squares of the entries of each CSR row."""
+    squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
+    return np.asarray(squares @ weights)
 
 
 def typical_entry(block: Block, scale: Floats) -> Floats:
