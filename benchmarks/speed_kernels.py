@@ -28,12 +28,11 @@ from scipy.special import ndtr
 from threadpoolctl import threadpool_limits
 
 from fattail import _kernels as K
+from fattail.data import block_rows
 from fattail.robust import catoni
 
 THREADS = min(2, os.cpu_count() or 1)
 SHAPES = [(1_000_000, 50), (100_000, 1000), (4000, 25_000)]
-BLOCK_BYTES = 1 << 21
-BLOCK_ROWS = 16  # at least
 ROUNDS = 5
 BETA = 2.0
 RESULTS = Path(__file__).parent / "results" / "speed_kernels.csv"
@@ -50,10 +49,10 @@ def heavy_rows(n: int, d: int, seed: int) -> np.ndarray:
     return X
 
 
-def in_blocks(X: Any, part: Callable[[int, int], Any], block_bytes: int = BLOCK_BYTES) -> list[Any]:
+def in_blocks(X: Any, part: Callable[[int, int], Any], block_bytes: int | None = None) -> list[Any]:
     """Call ``part(start, stop)`` over cache-sized blocks of rows, on all threads."""
     width = X.nbytes // len(X) if isinstance(X, np.ndarray) else X.data.nbytes // X.shape[0]
-    rows = max(BLOCK_ROWS, block_bytes // max(1, width))
+    rows = block_rows(width, block_bytes)
     n = X.shape[0]
 
     def work(thread: int) -> list[Any]:
@@ -94,13 +93,16 @@ def seconds_of(tasks: dict[str, Task], rounds: int = ROUNDS) -> dict[str, np.nda
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
+            time.sleep(0.1)  # the threads of BLAS go on spinning for a while after its task, at the next one's expense
             begin = time.process_time()
             task()
             seconds[name].append(time.process_time() - begin)
     return {name: np.array(times) for name, times in seconds.items()}
 
 
-def kernel_tasks(X: Any, r: np.ndarray, y: np.ndarray, w: np.ndarray, s: float, block_bytes: int) -> dict[str, Task]:
+def kernel_tasks(
+    X: Any, r: np.ndarray, y: np.ndarray, w: np.ndarray, s: float, block_bytes: int | None = None
+) -> dict[str, Task]:
     """One full pass each: the kernels alone, and fused with the dot products that a gradient needs."""
     d = X.shape[1]
     inverse, table = np.full(d, 1.0 / s), catoni.table(BETA)
@@ -159,7 +161,7 @@ def measure(n: int, d: int) -> Iterator[dict[str, Any]]:
     cases = [("float64", "sqrt(n)", n**0.5), ("float64", "hostile", 1e-3), ("float32", "sqrt(n)", n**0.5)]
     for dtype, regime, s in cases if d < 100 else cases[:2]:
         rows = X.astype(dtype, copy=False)
-        kernels = kernel_tasks(rows, r, y, w, s, BLOCK_BYTES)
+        kernels = kernel_tasks(rows, r, y, w, s)
         naive: dict[str, Task] = {}
         if regime == "hostile":
             kernels = {name: task for name, task in kernels.items() if "smooth" in name}
@@ -238,6 +240,7 @@ begin = time.process_time()
 import numpy as np, scipy.special
 ready = time.process_time()
 from fattail import _kernels as K
+from fattail.data import block_rows
 from fattail.robust import catoni
 loaded = time.process_time()
 V, out = np.ones((1000, 50)), np.zeros(50, dtype=np.int64)

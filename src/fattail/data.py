@@ -18,13 +18,22 @@ from fattail.passes import Block, Job, Partial, cut, thinned
 from fattail.privacy.bounded import Fold, Sample
 from fattail.sources import Arrays, as_source
 
-__all__ = ["BLOCK_BYTES", "Block", "PrivateData"]
+__all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 
 # Measured: smaller blocks pay for the interpreter (half as fast at 256 kB), larger ones leave the cache.
 BLOCK_BYTES = 1 << 21
+# Wide rows leave it anyway, and blocks of few of them pay for vectors of sums that are as wide.
+WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
 # Rows of a block are a multiple of this: BLAS multiplies rows in such groups, and a row's
 # product with a vector should not depend on where the blocks were cut.
 ROW_GROUP = 16
+
+
+def block_rows(row_bytes: int, block_bytes: int | None = None) -> int:
+    """Rows of a block of about ``block_bytes``, by default what is fast."""
+    row_bytes = max(1, row_bytes)
+    rows = (block_bytes or max(BLOCK_BYTES, min(WIDE_ROWS * row_bytes, WIDE_BYTES))) // row_bytes
+    return int(np.clip(rows - rows % ROW_GROUP, ROW_GROUP, 1 << 20))
 
 
 class PrivateData:
@@ -35,7 +44,7 @@ class PrivateData:
     X : array of shape (n, d), CSR matrix, data frame, or any source that `fattail.sources` knows
         float32 or float64 in any memory layout; other numbers are converted block by block.
     y : array of shape (n,) or column name, optional
-    block_bytes : int
+    block_bytes : int, optional
         Size of the blocks handed to partial sums. Changes speed, never a result.
 
     Examples
@@ -46,12 +55,11 @@ class PrivateData:
     PrivateData(n=10, d=3, sparse=False)
     """
 
-    def __init__(self, X: Any, y: Any = None, *, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(self, X: Any, y: Any = None, *, block_bytes: int | None = None) -> None:
         self._source = as_source(X, y)
         self.n, self.d = self._source.n, self._source.d
         self._stride = 1
-        rows = block_bytes // max(1, self._source.row_bytes)
-        self._block_rows = int(np.clip(rows - rows % ROW_GROUP, ROW_GROUP, 1 << 20))
+        self._block_rows = block_rows(self._source.row_bytes, block_bytes)
 
     @property
     def is_sparse(self) -> bool:

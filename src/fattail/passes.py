@@ -33,8 +33,8 @@ Partial = Callable[["Block"], NDArray[np.int64]]
 class Block:
     """Some consecutive rows, ``y`` if there is one, and where they start.
 
-    ``rows`` lie in memory as they came: an array by rows or by columns, or CSR. ``weight`` is None, or a 0/1
-    vector that says which rows are in a Poisson sample.
+    ``rows`` lie in memory as they came: an array by rows or by columns, columns here and there, or CSR.
+    ``weight`` is None, or a 0/1 vector that says which rows are in a Poisson sample.
     """
 
     rows: Any
@@ -45,7 +45,7 @@ class Block:
     @cached_property
     def X(self) -> Any:
         """The rows as a C-ordered array or CSR: products with it have the same bits from every source."""
-        return np.ascontiguousarray(self.rows) if isinstance(self.rows, np.ndarray) else self.rows
+        return self.rows if sparse.issparse(self.rows) else np.ascontiguousarray(self.rows)
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -109,6 +109,14 @@ class Piece:
             return X[a:b] if len(self.parts) == 1 else sparse.vstack([X[a:b] for X, _, a, b in self.parts], "csr")
         if len(self.parts) == 1 and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype in FLOATS:
             return X[a:b]
+        if len(self.parts) == 1 and isinstance(X, Columns) and X.places is not None:
+            place, shape = X.places + a * X.dtype.itemsize, (b - a, X.shape[1])
+            return _kernels.Apart(place, shape, X.dtype, lambda: self._copied(scratch))
+        return self._copied(scratch)
+
+    def _copied(self, scratch: dict[Any, NDArray[Any]]) -> NDArray[Any]:
+        """The rows side by side, in memory that the next piece will use again."""
+        X = self.parts[0][0]
         size = sum(b - a for _, _, a, b in self.parts)
         dtype = np.result_type(np.float32, *(X.dtype for X, *_ in self.parts))
         if dtype not in scratch or scratch[dtype].size < size * X.shape[1]:

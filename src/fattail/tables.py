@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,12 @@ class Columns:
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.arrays[0]), len(self.arrays)
+
+    @cached_property
+    def places(self) -> NDArray[np.int64] | None:
+        """Addresses of the columns; None unless all are contiguous floats of one type."""
+        plain = all(v.dtype == self.dtype and v.strides == (v.itemsize,) and v.flags.aligned for v in self.arrays)
+        return np.array([v.__array_interface__["data"][0] for v in self.arrays]) if plain else None
 
     def copy_rows(self, a: int, b: int, out: NDArray[Any]) -> None:
         """Write rows ``[a, b)`` to ``out``."""

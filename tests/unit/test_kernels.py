@@ -132,8 +132,10 @@ def test_many_rows_do_not_round():
     smooth = (np.zeros(1), np.array([TABLE.kappa]), TABLE.core, TABLE.slope, TABLE.tail)
     K.smooth.smooth_block(V, *given, *smooth, out)
     assert out == rows * terms("smooth", V[:1], r[:1], 0.0, 1.0).item()
-    K.columns.smooth_columns(V.T, r, *smooth, out)
-    K.columns.bound_columns(V.T, r, np.zeros(1), np.ones(1), 1.0, out)
+    column = np.full(rows, 1.0 - 2.0**-30)
+    where = (np.array([column.ctypes.data]), column[:0])
+    K.columns.smooth_columns(*where, r, *smooth, out)
+    K.columns.bound_columns(*where, r, np.zeros(1), np.ones(1), 1.0, out)
     assert out == rows * (2 * terms("smooth", V[:1], r[:1], 0.0, 1.0).item() + 2**30 - 1)
 
 

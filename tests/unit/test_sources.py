@@ -14,7 +14,7 @@ from scipy import sparse
 from fattail import passes
 from fattail.base import PrivateEstimator
 from fattail.data import PrivateData
-from fattail.robust import Clip
+from fattail.robust import Ball, Clip, Gram, Smooth, Truncate
 from fattail.sources import Chunks, Parquet, as_source
 
 
@@ -179,3 +179,29 @@ def test_optional_packages_are_not_imported():
         "import sys, fattail.data; print([m for m in ('pandas', 'polars', 'pyarrow', 'dask', 'distributed') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("every", [1, 3])
+def test_columns_anywhere_in_memory_are_added_up_where_they_are(dtype, every, monkeypatch):
+    """Several blocks of columns that are not side by side, next to one that starts in the middle of another's memory."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(2.0, (1024, 4)).astype(dtype)
+    long = np.concatenate([np.full(7, 99.0), X[:, 3]]).astype(dtype)
+    columns = {f"x{j}": X[:, j].copy() for j in (2, 0, 1)} | {"x3": long[7:]}
+    table = pl.DataFrame({name: columns[name] for name in sorted(columns)}).to_arrow()
+    rules = [
+        Clip(bound=1.0, center=0.3),
+        Smooth(scale=0.5),
+        Smooth(scale=50.0),
+        Ball(radius=2.0),
+        Truncate(bound=1.0),
+        Gram(radius=2.0),
+    ]
+    for rule in rules:
+        together = rule.mean(PrivateData(X).every(every))._value
+        for blocks in (None, 1 << 12, 1):
+            np.testing.assert_array_equal(rule.mean(PrivateData(table, block_bytes=blocks).every(every))._value, together)
+    if every == 1:  # where the columns are one type of float and contiguous, nothing is copied for a mean
+        monkeypatch.setattr("fattail.passes.Piece._copied", lambda *_: pytest.fail("columns were copied"))
+        rules[0].mean(PrivateData(table, block_bytes=1 << 12))

@@ -1,6 +1,6 @@
 """Compiled sums over one block of rows: bounded, quantised to integers, exact in any order.
 
-A block is a float32 or float64 array in C or Fortran order, or the three arrays of a CSR matrix.  Callers cut
+A block is a float32 or float64 array in C or Fortran order, `Apart` columns, or the three arrays of a CSR matrix.  Callers cut
 the data into blocks of about a megabyte and run them on threads: the kernels are serial, release
 the lock, and *add* to an int64 array, so blocks, threads and order cannot change a result.
 
@@ -13,7 +13,7 @@ input, NaN counting as 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from .trimmed import smooth_sensitivity
 
 __all__ = [
     "UNIT",
+    "Apart",
     "Residual",
     "ball_sums",
     "cell_counts",
@@ -48,11 +49,37 @@ UNIT = 2**30
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Block = Any  # a 2-D float array, or (data, indices, indptr)
+Block = Any  # a 2-D float array, `Apart`, or (data, indices, indptr)
 
 _NARROW = 32  # columns below which a row is too short for vector registers
 _WIDE = 128
 _TALL = 128  # rows from which on columns are swept as they are
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """Contiguous columns of one float type that lie here and there, by their addresses.
+
+    Whoever needs them side by side takes ``np.asarray`` of it, which calls ``copy``; that also keeps
+    the memory alive.
+    """
+
+    places: Ints
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    copy: Callable[[], NDArray[Any]]
+
+    @classmethod
+    def of(cls, block: NDArray[Any]) -> Apart:
+        """The columns of an array in Fortran order."""
+        places = block.ctypes.data + block.strides[1] * np.arange(block.shape[1])
+        return cls(places, (block.shape[0], block.shape[1]), block.dtype, lambda: block)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.copy(), dtype=dtype)
 
 
 class _Alias:
@@ -72,7 +99,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 
 def _parts(block: Block) -> tuple[NDArray[Any], ...] | None:
     """Return the arrays of a CSR block, None for a dense one."""
-    if isinstance(block, np.ndarray):
+    if isinstance(block, np.ndarray | Apart):
         return None
     parts = block if isinstance(block, tuple) else (block.data, block.indices, block.indptr)
     return tuple(_plain(part) for part in parts)
@@ -82,9 +109,13 @@ def _vector(value: Floats | None, size: int, default: float) -> Floats:
     return np.full(size, default) if value is None else _plain(np.asarray(value, dtype=np.float64))
 
 
-def _by_columns(block: NDArray[Any]) -> bool:
-    """Whether a block lies in memory column by column, and long enough ones."""
-    return block.flags.f_contiguous and not block.flags.c_contiguous and len(block) >= _TALL
+def _by_columns(block: NDArray[Any] | Apart) -> Apart | None:
+    """The columns of a block that lies in memory column by column, and long enough ones."""
+    if len(block) < _TALL:
+        return None
+    if isinstance(block, Apart):
+        return block
+    return Apart.of(block) if block.flags.f_contiguous and not block.flags.c_contiguous else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +162,10 @@ def _sum_columns(
         sparse_kernel(*parts, _vector(factors(block, r), len(parts[2]) - 1, 1.0), c, inv_s, *extra, out)
         return
     rows = len(block)
-    if _by_columns(block):
-        column_kernel(_plain(block.T), _vector(factors(block, r), rows, 1.0), c, inv_s, *extra, out)
+    apart = _by_columns(block)
+    if apart is not None:
+        like = np.empty(0, dtype=apart.dtype)
+        column_kernel(apart.places, like, _vector(factors(block, r), rows, 1.0), c, inv_s, *extra, out)
         return
     block = _plain(block)
     whole = 0
@@ -210,7 +243,7 @@ def dot(block: Block, w: Floats) -> Floats:
     A row's product does not depend on the block it is in. BLAS promises no such thing, and would
     copy float32 rows to float64 first.
     """
-    if not isinstance(block, np.ndarray) or block.dtype not in (np.float32, np.float64):
+    if not isinstance(block, np.ndarray | Apart) or block.dtype not in (np.float32, np.float64):
         return np.asarray(block @ w, dtype=np.float64)
     out = np.empty(len(block))
     dense.dot_block(_plain(block), 0, len(block), _vector(w, len(w), 0.0), out)

@@ -1,8 +1,8 @@
 """The dense kernels for a block stored column by column, as data frames and files store it.
 
-``V`` is the transpose: one column of the data after another, each contiguous.  A column is swept
-from top to bottom with its own centre and scale, so the block need not be turned into rows, which would
-cost more than the sums.  The terms have the same bits as in `dense`.
+``places`` are the addresses of the columns, each contiguous and of the type of the array ``like``: files are decoded to
+columns here and there, and to bring them together would cost more than the sums.  A column is swept
+from top to bottom with its own centre and scale.  The terms have the same bits as in `dense`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import numpy as np
 from numba import njit
 
 from .dense import FLUSH, JIT, LANES, bound, clamp, fold
-from .smooth import far, near, select, tail_values
+from .memory import column_at
+from .smooth import all_values, far, near, select, tail_values
 
 STRIP = 512  # rows whose arguments beyond the core are dealt with at once; a multiple of LANES
 
@@ -25,25 +26,25 @@ def argument(v, r, c, centre, inverse):
 
 
 @njit(**JIT)
-def bound_columns(V, r, c, inv_s, edge, out):
-    """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; no c is zero."""
-    d, n = V.shape
+def bound_columns(places, like, r, c, inv_s, edge, out):
+    """Add to ``out`` the column sums of ``bound((r v - c) inv_s, edge)``; no c is zero."""
+    d, n = places.size, r.size
     lanes, width = np.zeros(LANES), np.uint64(LANES)
     for j in range(d):
-        centre, inverse = 0.0 if c is None else c[j], inv_s[j]
+        v, centre, inverse = column_at(places[j], n, like), 0.0 if c is None else c[j], inv_s[j]
         for top in range(np.uint64(0), np.uint64(n), np.uint64(FLUSH)):
             bottom = min(top + np.uint64(FLUSH), np.uint64(n))
             whole = bottom - bottom % width
             for first in range(top, whole, width):
                 for k in range(width):
-                    lanes[k] += bound(argument(V[j, first + k], r[first + k], c, centre, inverse), edge)
+                    lanes[k] += bound(argument(v[first + k], r[first + k], c, centre, inverse), edge)
             for i in range(whole, bottom):
-                lanes[0] += bound(argument(V[j, i], r[i], c, centre, inverse), edge)
+                lanes[0] += bound(argument(v[i], r[i], c, centre, inverse), edge)
             out[j] += np.int64(fold(lanes))
 
 
 @njit(**JIT)
-def _add_core(V, j, first, size, r, c, centre, inverse, core, slope, lanes):
+def _add_core(v, first, size, r, c, centre, inverse, core, slope, lanes):
     """Add the core polynomial of the clamped arguments of a strip; count those moved."""
     moved = 0
     width = np.uint64(LANES)
@@ -51,12 +52,12 @@ def _add_core(V, j, first, size, r, c, centre, inverse, core, slope, lanes):
     whole = last - size % width
     for start in range(first, whole, width):
         for k in range(width):
-            a = argument(V[j, start + k], r[start + k], c, centre, inverse)
+            a = argument(v[start + k], r[start + k], c, centre, inverse)
             b = clamp(a, core)
             lanes[k] += near(b, slope)
             moved += 0 if a == b else 1
     for i in range(whole, last):
-        a = argument(V[j, i], r[i], c, centre, inverse)
+        a = argument(v[i], r[i], c, centre, inverse)
         b = clamp(a, core)
         lanes[0] += near(b, slope)
         moved += 0 if a == b else 1
@@ -64,10 +65,10 @@ def _add_core(V, j, first, size, r, c, centre, inverse, core, slope, lanes):
 
 
 @njit(**JIT)
-def _list(V, j, first, size, r, c, centre, inverse, core, here, flags, words, where, args, listed):
+def _list(v, first, size, r, c, centre, inverse, core, here, flags, words, where, args, listed):
     """Append to ``args`` the arguments of a strip that lie beyond the core."""
     for k in range(size):
-        here[k] = argument(V[j, first + k], r[first + k], c, centre, inverse)
+        here[k] = argument(v[first + k], r[first + k], c, centre, inverse)
         flags[k] = not abs(here[k]) <= core
     end = listed + select(flags, words, size, where)
     for k in range(listed, end):
@@ -86,17 +87,11 @@ def _settle(args, count, core, slope, tail, u, h):
 
 
 @njit(**JIT)
-def _add_all(V, j, first, size, r, c, centre, inverse, core, slope, tail, args, u, h, lanes):
+def _add_all(v, first, size, r, c, centre, inverse, core, slope, tail, args, u, h, lanes):
     """Add core or tail polynomial, whichever is valid; count the arguments beyond the core."""
     for k in range(size):
-        args[k] = argument(V[j, first + k], r[first + k], c, centre, inverse)
-    tail_values(args, size, core, tail, u, h)
-    beyond = 0
-    for k in range(size):
-        b = clamp(args[k], core)
-        inner, outer = near(b, slope), far(h[k], args[k])
-        h[k] = inner if args[k] == b else outer
-        beyond += 0 if args[k] == b else 1
+        args[k] = argument(v[first + k], r[first + k], c, centre, inverse)
+    beyond = all_values(args, size, core, slope, tail, u, h)
     width = np.uint64(LANES)
     whole = size - size % width
     for start in range(np.uint64(0), whole, width):
@@ -108,29 +103,29 @@ def _add_all(V, j, first, size, r, c, centre, inverse, core, slope, tail, args, 
 
 
 @njit(**JIT)
-def smooth_columns(V, r, c, inv_s, core, slope, tail, out):
-    """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``; no c is zero.
+def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
+    """Add to ``out`` the column sums of the smoothed map of ``(r v - c) inv_s``; no c is zero.
 
     As `smooth.smooth_block`, by strips of a column instead of groups of rows: the core polynomial for all and
     the tail's difference for the few beyond, or both everywhere while those are many.
     """
-    d, n = V.shape
+    d, n = places.size, r.size
     lanes = np.zeros(LANES)
     here, where, flags = np.empty(STRIP), np.empty(STRIP + 8, dtype=np.uint32), np.zeros(STRIP, dtype=np.uint8)
     words = flags.view(np.uint64)
     args, u, h = np.empty(2 * STRIP), np.empty(2 * STRIP), np.empty(2 * STRIP)
     crowded = False
     for j in range(d):
-        centre, inverse = 0.0 if c is None else c[j], inv_s[j]
+        v, centre, inverse = column_at(places[j], n, like), 0.0 if c is None else c[j], inv_s[j]
         total, listed = 0.0, np.uint64(0)
         for first in range(np.uint64(0), np.uint64(n), np.uint64(STRIP)):
             size = min(np.uint64(STRIP), np.uint64(n) - first)
             if crowded:
-                beyond = _add_all(V, j, first, size, r, c, centre, inverse, core, slope, tail, here, u, h, lanes)
+                beyond = _add_all(v, first, size, r, c, centre, inverse, core, slope, tail, here, u, h, lanes)
             else:
-                beyond = _add_core(V, j, first, size, r, c, centre, inverse, core, slope, lanes)
+                beyond = _add_core(v, first, size, r, c, centre, inverse, core, slope, lanes)
                 if beyond > 0:
-                    listed = _list(V, j, first, size, r, c, centre, inverse, core, here, flags, words, where, args, listed)
+                    listed = _list(v, first, size, r, c, centre, inverse, core, here, flags, words, where, args, listed)
                 if listed > np.uint64(STRIP):
                     total += _settle(args, listed, core, slope, tail, u, h)
                     listed = np.uint64(0)

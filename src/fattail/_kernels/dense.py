@@ -140,7 +140,7 @@ def bound_block(V, r, w, y, level, limit, c, inv_s, edge, out):
     n, d = V.shape
     width, group = min(TILE, d), max(LEAST, GROUP // d)
     acc, sums, inverse, centre = np.zeros(width), np.zeros(d), np.empty(width), np.empty(0 if c is None else width)
-    ahead = NEAR if w is None or d > TILE else group * d * V.itemsize
+    ahead = NEAR if w is None else group * d * V.itemsize
     for top in range(0, n, group):
         rows = (top, min(top + group, n))
         if w is not None:

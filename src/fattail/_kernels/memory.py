@@ -1,10 +1,10 @@
-"""Asking for memory before it is needed."""
+"""Memory by address: asking for it before it is needed, and columns that lie anywhere."""
 
 from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import carray, njit, types
 from numba.extending import intrinsic
 
 LINE = 64  # bytes that come together
@@ -36,3 +36,19 @@ def ask(place, size):
     """Ask for the cache lines of ``size`` bytes from an address on."""
     for line in range(np.uint64(0), np.uint64(size), np.uint64(LINE)):
         prefetch(place + line)
+
+
+@intrinsic
+def _pointer(typing, place, like):
+    """Turn an address into a pointer to what the array ``like`` holds."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(like.dtype)(types.uint64, like), generate
+
+
+@njit(cache=True, nogil=True)
+def column_at(place, n, like):
+    """Return the n numbers from an address on, of the type of the array ``like``."""
+    return carray(_pointer(np.uint64(place), like), n)

@@ -5,12 +5,15 @@ As in `dense`: integers of at most 2**30 in float64, no licence to reorder or to
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
 from .dense import FLUSH, GROUP, JIT, LEAST, NEAR, STRIP, TILE, UNIT, argument, clamp, flush, load, residuals, spill
 from .memory import address, ask
 
+PROBE = 4  # rows that tell how to begin
 LIST = 512  # arguments beyond the core that are dealt with at once
 
 
@@ -23,9 +26,8 @@ def near(b, slope):
 @njit(**JIT)
 def far(h, a):
     """Turn the tail polynomial ``h`` into the smoothed map at ``a``, as `near`; NaN counts as 0."""
-    h = np.rint(clamp(h, UNIT))
-    h = h if a > 0.0 else -h
-    return h if a == a else 0.0
+    h = math.copysign(clamp(h, UNIT), a)
+    return np.rint(h if a == a else 0.0)
 
 
 @njit(**JIT)
@@ -42,6 +44,22 @@ def tail_values(args, count, core, tail, u, h):
         t0, t1, t2 = tail[step], tail[step + 1], tail[step + 2]
         for k in range(np.uint64(count)):
             h[k] = ((h[k] * u[k] + t0) * u[k] + t1) * u[k] + t2
+
+
+@njit(**JIT)
+def all_values(args, count, core, slope, tail, u, h):
+    """Write to ``h`` the smoothed map at ``args``, both polynomials found everywhere; count those beyond the core."""
+    tail_values(args, count, core, tail, u, h)
+    beyond = 0
+    for k in range(np.uint64(count)):
+        a = args[k]
+        b = clamp(a, core)
+        # One rounding serves either polynomial, as `near` and `far` do it.
+        outer = math.copysign(clamp(h[k], UNIT), a)
+        value = b * (slope - b * b) if a == b else outer
+        h[k] = np.rint(value if a == a else 0.0)
+        beyond += 0 if a == b else 1
+    return beyond
 
 
 @njit(**JIT)
@@ -132,8 +150,8 @@ def _mend(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, m
 
 
 @njit(**JIT)
-def _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc):
-    """Add core and tail polynomials, whichever is valid; count the arguments beyond the core."""
+def _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, ahead):
+    """Add core or tail polynomial, whichever is valid, count the arguments beyond the core, and ask for memory as `_add_core`."""
     together = max(1, LIST // size)  # rows: loops are long even where rows are short
     args, u, h = np.empty(LIST), np.empty(LIST), np.empty(LIST)
     total = 0
@@ -145,19 +163,25 @@ def _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc
             for i in range(top, bottom):
                 for k in range(many):
                     args[at + k] = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
+                ask(address(V, i, begin) + np.uint64(ahead), many * np.uint64(V.itemsize))
                 at += many
-            tail_values(args, at, core, tail, u, h)
-            for k in range(at):
-                b = clamp(args[k], core)
-                inner, outer = near(b, slope), far(h[k], args[k])
-                h[k] = inner if args[k] == b else outer
-                total += 0 if args[k] == b else 1
+            total += all_values(args, at, core, slope, tail, u, h)
             at = np.uint64(0)
             for _ in range(top, bottom):
                 for k in range(many):
                     acc[first + k] += h[at + k]
                 at += many
     return total
+
+
+@njit(**JIT)
+def _beyond(V, rows, start, size, r, c, centre, inverse, core):
+    """Count the arguments beyond the core."""
+    count = 0
+    for i in range(rows[0], rows[1]):
+        for k in range(size):
+            count += 0 if abs(argument(V[i, start + k], r[i], c, centre, inverse, k)) <= core else 1
+    return count
 
 
 @njit(**JIT)
@@ -176,7 +200,7 @@ def smooth_block(V, r, w, y, level, limit, c, inv_s, core, slope, tail, out):
     width, group = min(TILE, d), max(LEAST, GROUP // d)
     acc, sums, inverse, centre = np.zeros(width), np.zeros(d), np.empty(width), np.empty(0 if c is None else width)
     moved = np.empty((group, (width - 1) // STRIP + 1), dtype=np.int64)
-    ahead = NEAR if w is None or d > TILE else group * d * V.itemsize
+    ahead = NEAR if w is None else group * d * V.itemsize
     crowded = False
     for top in range(0, n, group):
         rows = (top, min(top + group, n))
@@ -187,8 +211,11 @@ def smooth_block(V, r, w, y, level, limit, c, inv_s, core, slope, tail, out):
             if top == 0 or d > TILE:
                 load(c, low, size, centre)
                 load(inv_s, low, size, inverse)
+            if top == 0 and low == 0:
+                probe = (0, min(PROBE, n))
+                crowded = 4 * _beyond(V, probe, start, size, r, c, centre, inverse, core) > probe[1] * np.int64(size)
             if crowded:
-                beyond = _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc)
+                beyond = _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, ahead)
             else:
                 beyond = _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, moved, ahead)
                 if beyond > 0:
