@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -183,6 +184,26 @@ def test_intervals_cover():
         low, high = DPLinearRegression(random_state=seed).fit(X, y).interval_.T
         hits.append((low <= slope) & (slope <= high))
     assert 0.8 <= np.mean(hits) <= 1.0
+
+
+def test_nothing_is_known_of_a_column_that_is_left_out():
+    X, y, slope = problem(DPLinearRegression, 4000)
+    X[:, 1] = 0.0
+    fitted = DPLinearRegression(random_state=0).fit(X, y)
+    assert fitted.coef_[1] == 0.0
+    assert list(np.isinf(fitted.standard_errors_)) == [False, True, False]
+    assert list(fitted.interval_[1]) == [-np.inf, np.inf]
+
+
+def test_standard_errors_hold_the_noise_besides_what_the_rows_leave_open():
+    """Of rows pulled back far the mean square is small, but they know no more about the parameters than they did."""
+    rng = np.random.default_rng(1)
+    X, w = rng.standard_t(3, size=(100_000, 10)), rng.normal(size=10)
+    chance = expit(X @ w / np.linalg.norm(w) - 0.3)
+    fitted = DPLogisticRegression(epsilon=0.5, delta=1e-5, random_state=0).fit(X, (rng.random(len(X)) < chance).astype(int))
+    Z = np.column_stack([X, np.ones(len(X))])
+    information = (Z * (chance * (1 - chance))[:, None]).T @ Z
+    assert np.mean(fitted.standard_errors_ / np.sqrt(np.diag(np.linalg.inv(information)))[:10]) > 1.15
 
 
 @each_model

@@ -184,7 +184,8 @@ class Model:
         self.w = self.problem.move(self.w, -released, damping / best.curvature)
         noise = self.curator.noise(gradient, 2.0 / data.n) * best.clip * best.radius
         self.noise = (1 - damping) ** 2 * self.noise + (damping * noise / best.curvature) ** 2
-        self.sampling = best.square / (n * best.curvature**2)
+        # In units of a renewed shape a row has one unit of information: no estimate varies less than it allows.
+        self.sampling = max(best.square / best.curvature**2, 1.0 if self.renewals else 0.0) / n
 
     def gradient(self, release: Gaussian, best: Choice, data: PrivateData) -> Floats:
         """Mean of clipped residuals times pulled-back rows."""

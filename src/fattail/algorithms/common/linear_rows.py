@@ -174,6 +174,9 @@ class Problem:
         back[-1, :-1] = -self.size * frame.center / frame.scale
         theta = back @ w
         error = None if covariance is None else back @ covariance @ back.T
+        if error is not None:
+            hidden = np.flatnonzero(np.isinf(frame.scale))
+            error[hidden, hidden] = math.inf  # a column that was left out: nothing is known of its coefficient
         return LinearFit(theta[:-1], float(theta[-1] + self.level), n_iter, error)
 
     def with_shape(self, shape: Floats) -> Problem:
