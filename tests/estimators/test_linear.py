@@ -187,7 +187,7 @@ def test_intervals_cover():
 
 
 def test_nothing_is_known_of_a_column_that_is_left_out():
-    X, y, slope = problem(DPLinearRegression, 4000)
+    X, y, _ = problem(DPLinearRegression, 4000)
     X[:, 1] = 0.0
     fitted = DPLinearRegression(random_state=0).fit(X, y)
     assert fitted.coef_[1] == 0.0
