@@ -195,6 +195,15 @@ def test_nothing_is_known_of_a_column_that_is_left_out():
     assert list(fitted.interval_[1]) == [-np.inf, np.inf]
 
 
+@pytest.mark.parametrize("value", [1.0, -47.5, 1e6])
+def test_a_constant_column_shares_the_intercept(value):
+    """It has no spread to be divided by: in units of a cell's width its coefficient and the intercept were large and opposite."""
+    X, y, _ = problem(DPLinearRegression, 4000)
+    X[:, 1] = value
+    fitted = DPLinearRegression(random_state=0).fit(X, y)
+    assert max(abs(fitted.coef_[1] * value), abs(fitted.intercept_)) < 3 * y.mean()
+
+
 def test_standard_errors_hold_the_noise_besides_what_the_rows_leave_open():
     """Of rows pulled back far the mean square is small, but they know no more about the parameters than they did."""
     rng = np.random.default_rng(1)

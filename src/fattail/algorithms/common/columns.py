@@ -145,11 +145,11 @@ def _span(edges: Floats, counts: Floats, threshold: float = 0.0) -> tuple[float,
 
 
 def _center_and_spread(edges: Floats, counts: Floats, least: float) -> tuple[float, float]:
-    """Median and spread; those of the whole grid if fewer than ``least`` rows are seen in it."""
+    """Median and spread, which is 0 if one cell holds them; those of the whole grid if fewer than ``least`` rows are seen in it."""
     if not counts.sum() > least:
         return float(edges[0] + edges[-1]) / 2, float(edges[-1] - edges[0]) / 4
     spread = (_quantile(edges, counts, 1 - TAIL) - _quantile(edges, counts, TAIL)) / 2
-    return _quantile(edges, counts, 0.5), max(spread, float(edges[1] - edges[0]) / 2)
+    return _quantile(edges, counts, 0.5), spread if spread > float(edges[1] - edges[0]) / 2 else 0.0
 
 
 def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: int) -> float:
