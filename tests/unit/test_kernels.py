@@ -390,3 +390,13 @@ def test_waves_are_bounded_and_repeat_with_their_period(dtype):
     grid = np.linspace(4, 8, 200, dtype=dtype)[:, None]  # one octave: half a period of the longer wave
     assert np.all(np.diff(K.waves_of(grid, periods)[:, 3]) != 0)
     assert len(set(np.sign(np.diff(K.waves_of(grid, periods)[:, 3])))) == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_exact_sum_is_rounded_once(seed):
+    """Against ``math.fsum``: all exponents, cancellation, subnormal numbers, both zeros, nothing at all."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(0, 300))
+    x = rng.standard_normal(n) * 2.0 ** rng.integers(-1074, -1020 if seed % 2 else 900, n)
+    x = np.concatenate([x, -x[: n // 2], [5e-324, -0.0, 0.0, 2.3e-308] * (seed % 3)])
+    assert K.exact_sum(rng.permutation(x)) == math.fsum(x)

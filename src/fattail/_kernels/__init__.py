@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import columns, dense, histogram, smooth, sparse, standard, waves
-from .trimmed import smooth_sensitivity
+from .trimmed import exact_sum, smooth_sensitivity
 
 __all__ = [
     "UNIT",
@@ -33,6 +33,7 @@ __all__ = [
     "column_log_histogram",
     "dot",
     "exact_gram",
+    "exact_sum",
     "factors",
     "log_edges",
     "log_histogram",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +68,7 @@ class Trimmed:
         for j, (x, reach) in enumerate(zip(columns, np.broadcast_to(bound, len(columns)), strict=True)):
             x.partition(sorted({m, n - m - 1}))
             low, high = np.sort(x[: m + 1]), np.sort(x[n - m - 1 :])
-            # fsum rounds once, whatever the order.
-            centers[j] = math.fsum(x[m : n - m]) / (n - 2 * m)
+            centers[j] = _kernels.exact_sum(x[m : n - m]) / (n - 2 * m)
             smooth[j] = _kernels.smooth_sensitivity(low, high, self.smoothness, -reach, reach) / (n - 2 * m)
         # Rounding the mean may move it by its last bit where one row moves it by far less. A constant leaves S smooth.
         return SmoothBounded(centers, smooth + 2.0**-51 * bound, self.smoothness, fold=fold)

@@ -145,7 +145,7 @@ def _span(edges: Floats, counts: Floats, threshold: float = 0.0) -> tuple[float,
 
 
 def _center_and_spread(edges: Floats, counts: Floats, least: float) -> tuple[float, float]:
-    """Median and spread, which is 0 if one cell holds them; those of the whole grid if fewer than ``least`` rows are seen in it."""
+    """Median and spread, 0 if one cell holds both quantiles; those of the whole grid if fewer than ``least`` rows are seen."""
     if not counts.sum() > least:
         return float(edges[0] + edges[-1]) / 2, float(edges[-1] - edges[0]) / 4
     spread = (_quantile(edges, counts, 1 - TAIL) - _quantile(edges, counts, TAIL)) / 2
