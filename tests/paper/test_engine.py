@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from fattail import experiments
 from fattail.experiments import engine
 from fattail.experiments.claims import Beats
 from fattail.experiments.results import collect
@@ -117,6 +118,14 @@ def test_a_failure_is_reported_and_tried_again(tmp_path):
     assert "broken: RuntimeError: no answer" in failures[0]
     assert [t[3][0].label for t in engine.missing([toy], store)] == ["broken"] * 3
     assert Beats("good", "broken").check(collect(toy, store)).passed is None
+
+
+def test_who_runs_a_report_hears_of_failures(tmp_path, monkeypatch):
+    toy = panel(GOOD, Method("broken", "auto", failing))
+    monkeypatch.setattr(experiments, "panels", lambda: (toy,))
+    with pytest.warns(RuntimeWarning, match="3 fits failed, the first with .*broken: RuntimeError: no answer"):
+        page = experiments.main(output=tmp_path, workers=0, show=False)
+    assert "no answer" in page.read_text()
 
 
 def test_iterations_become_curves_and_single_answers_level_lines(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,6 +48,11 @@ def main(
     -------
     pathlib.Path
         The page.
+
+    Warns
+    -----
+    RuntimeWarning
+        Where fits failed. They are tried again by the next run.
     """
     chosen = [p for p in panels() if not figures or any(p.key.startswith(f) for f in figures)]
     if not chosen:
@@ -76,7 +82,12 @@ def main(
             f"Quick version: smaller data, thinner grids, few trials. {note} The full version has {len(_fits(full)):,} fits and "
             f"should take about {hours / 2:.1f} hours on two cores."
         )
-    return report.write(folder, results, skipped, failures, note)
+    page = report.write(folder, results, skipped, failures, note)
+    if failures:
+        warnings.warn(
+            f"{len(failures)} fits failed, the first with {failures[0]}; the page lists them", RuntimeWarning, stacklevel=2
+        )
+    return page
 
 
 def _fits(chosen: Sequence[Panel]) -> set[tuple[str, int]]:
