@@ -108,7 +108,7 @@ def parquet_speed(folder: str) -> list[dict[str, Any]]:
     data = PrivateData(source)
     tasks: dict[str, Task] = {"read": lambda: read_only(source)}
     tasks |= {name: lambda rule=rule: rule.mean(data) for name, rule in RULES.items()}
-    return [row | {"n": data.n, "d": data.d, "peak_mb": peak_mb()} for row in race(tasks, "read", 3).values()]
+    return [row | {"n": data.n, "d": data.d, "peak_mb": peak_mb()} for row in race(tasks, "read", 9).values()]
 
 
 def parquet_fit(folder: str, cap_gb: float) -> dict[str, Any]:

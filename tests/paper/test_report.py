@@ -1,5 +1,6 @@
 """Claims, verdicts and the page say what the numbers say."""
 
+import csv
 from html.parser import HTMLParser
 
 import numpy as np
@@ -127,6 +128,12 @@ def test_page_is_complete_and_stands_alone(tmp_path):
     assert len(rows) == 1 + 4 * 3 * 3
     assert rows[0] == "panel,method,family,private,epsilon,trial,error"
     assert rows[1].startswith("wang2020-fig1,A as printed,printed,False,1.0,0,3.6")
+    with (tmp_path / "csv" / "claims.csv").open() as file:
+        assert [(c["panel"], c["source"], c["holds"]) for c in csv.DictReader(file)][:3] == [
+            ("wang2020-fig1", "paper", "True"),
+            ("wang2020-fig1", "paper", "False"),
+            ("wang2020-fig1", "paper", ""),
+        ]
 
 
 def test_what_is_not_private_is_never_solid():

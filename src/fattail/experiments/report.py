@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -30,6 +31,7 @@ def write(
     for r in results:
         r.write(folder / "csv" / f"{r.panel.key}.csv")
     every = {r.panel.key: checks(r) for r in results}
+    _write_claims(folder / "csv" / "claims.csv", every)
     papers = [key for key in PAPERS if any(r.panel.paper == key for r in results) or any(p.paper == key for p, _ in skipped)]
     body = [
         "<h1>The papers, run again</h1>",
@@ -39,7 +41,7 @@ def write(
         "runs can be repeated and are not themselves private.</p>",
         f'<p class="small">{escape(note)}</p>',
         "<nav>" + "".join(f'<a href="#{key}">{key}</a>' for key in papers) + "</nav>",
-        _summary(papers, results, every),
+        _summary(papers, results, every) + '<p class="small"><a href="csv/claims.csv">all claims (CSV)</a></p>',
     ]
     for key in papers:
         body.append(f'<h2 id="{key}">{key}</h2><p class="lead">{escape(PAPERS[key])}</p>')
@@ -50,6 +52,15 @@ def write(
     path = folder / "index.html"
     path.write_text(page("fattail: the papers, run again", "".join(body)), encoding="utf-8")
     return path
+
+
+def _write_claims(path: Path, every: dict[str, list[Check]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["panel", "source", "claim", "holds", "evidence"])
+        out.writerows(
+            [key, c.source, c.claim, "" if c.passed is None else c.passed, c.evidence] for key in every for c in every[key]
+        )
 
 
 def _summary(papers: Sequence[str], results: Sequence[Results], every: dict[str, list[Check]]) -> str:
