@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fattail import passes
 from fattail.base import PrivateEstimator
-from fattail.data import PrivateData
+from fattail.data import PrivateData, block_rows
 from fattail.robust import Ball, Clip, Gram, Smooth, Truncate
 from fattail.sources import Chunks, Parquet, as_source
 
@@ -205,3 +205,10 @@ def test_columns_anywhere_in_memory_are_added_up_where_they_are(dtype, every, mo
     if every == 1:  # where the columns are one type of float and contiguous, nothing is copied for a mean
         monkeypatch.setattr("fattail.passes.Piece._copied", lambda *_: pytest.fail("columns were copied"))
         rules[0].mean(PrivateData(table, block_bytes=1 << 12))
+
+
+def test_blocks_have_many_rows_while_memory_allows():
+    assert block_rows(400) == 5232, "what fits a cache"
+    assert block_rows(200_000) == 128, "wide rows: vectors of sums as wide are worth their while"
+    assert block_rows(8_000_000) == 16, "and never much memory"
+    assert block_rows(400, 1) == 16, "unless the caller says otherwise"
