@@ -55,6 +55,7 @@ def write(
 
 
 def _write_claims(path: Path, every: dict[str, list[Check]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["panel", "source", "claim", "holds", "evidence"])
