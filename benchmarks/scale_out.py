@@ -145,7 +145,7 @@ def dask() -> list[dict[str, Any]]:
     import dask.array as da
     from distributed import Client, LocalCluster, wait
 
-    n, d, parts, passes, rounds = 10_000_000, 50, 8, 5, 5
+    n, d, parts, passes, rounds = 10_000_000, 50, 8, 5, 9
     options: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": None}
     clusters = {k: LocalCluster(n_workers=k, **options) for k in (1, 2)}
     clients = {k: Client(cluster, set_as_default=False) for k, cluster in clusters.items()}
