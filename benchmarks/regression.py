@@ -287,6 +287,8 @@ def rates(quick, keep):
         x = np.array([p[0] for p in points], dtype=float)
         axis.loglog(x, 0.3 * x[0] / x, color="black", lw=1, ls="--", label="rate of the theorems")
         axis.set(xlabel=label, ylabel="excess risk")
+        axis.set_xticks(x, [f"{v:,g}" for v in x])
+        axis.xaxis.minorticks_off()
     axes[1].legend(fontsize=6)
     figure.tight_layout()
     figure.savefig(RESULTS / "regression_rates.png", dpi=120)
