@@ -26,6 +26,7 @@ from .trimmed import exact_sum, smooth_sensitivity
 __all__ = [
     "UNIT",
     "Apart",
+    "Factors",
     "Residual",
     "ball_sums",
     "cell_counts",

@@ -18,16 +18,25 @@ LIST = 512  # arguments beyond the core that are dealt with at once
 
 
 @njit(**JIT)
+def inner(b, slope):
+    """Evaluate the smoothed map within its core, in units of 2**-30."""
+    return b * (slope - b * b)
+
+
+@njit(**JIT)
+def outer(h, a):
+    """Turn the tail polynomial ``h`` into the smoothed map at ``a``, as `inner`; NaN counts as 0."""
+    return math.copysign(clamp(h, UNIT), a) if a == a else 0.0
+
+
+@njit(**JIT)
 def near(b, slope):
-    """Evaluate the smoothed map within its core, rounded, in units of 2**-30."""
-    return np.rint(b * (slope - b * b))
+    return np.rint(inner(b, slope))
 
 
 @njit(**JIT)
 def far(h, a):
-    """Turn the tail polynomial ``h`` into the smoothed map at ``a``, as `near`; NaN counts as 0."""
-    h = math.copysign(clamp(h, UNIT), a)
-    return np.rint(h if a == a else 0.0)
+    return np.rint(outer(h, a))
 
 
 @njit(**JIT)
@@ -52,12 +61,9 @@ def all_values(args, count, core, slope, tail, u, h):
     tail_values(args, count, core, tail, u, h)
     beyond = 0
     for k in range(np.uint64(count)):
-        a = args[k]
-        b = clamp(a, core)
-        # One rounding serves either polynomial, as `near` and `far` do it.
-        outer = math.copysign(clamp(h[k], UNIT), a)
-        value = b * (slope - b * b) if a == b else outer
-        h[k] = np.rint(value if a == a else 0.0)
+        a, b = args[k], clamp(args[k], core)
+        close, distant = inner(b, slope), outer(h[k], a)
+        h[k] = np.rint(close if a == b else distant)  # one rounding serves either
         beyond += 0 if a == b else 1
     return beyond
 

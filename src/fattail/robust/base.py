@@ -22,7 +22,7 @@ from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy.bounded import Bounded, Fold, Norm, PrivacyError, Sample
 
-Factors = NDArray[np.float64] | _kernels.Residual | None
+Factors = _kernels.Factors
 Rows = Callable[[Block], tuple[Any, Factors]]
 
 # A row's bounded contribution is an integer of at most this size.
