@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.passes import Block, Job, Partial, cut, thinned
+from fattail.passes import Block, Job, Partial, cut, kept_at, kept_before, thinned
 from fattail.privacy.bounded import Fold, Sample
-from fattail.sources import Arrays, as_source
+from fattail.sources import Arrays, Reader, as_source
 
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 
@@ -24,6 +24,8 @@ __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 BLOCK_BYTES = 1 << 21
 # Wide rows leave it anyway, and blocks of few of them pay for vectors of sums that are as wide.
 WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
+# Thinned rows up to this size are worth their memory, since a stream must be read to its end to find them.
+KEEP_BYTES = 1 << 26
 # Rows of a block are a multiple of this: BLAS multiplies rows in such groups, and a row's
 # product with a vector should not depend on where the blocks were cut.
 ROW_GROUP = 16
@@ -82,12 +84,26 @@ class PrivateData:
         return tuple(Fold(k, count, edges[k], edges[k + 1]) for k in range(count))
 
     def every(self, stride: int) -> PrivateData:
-        """The rows at positions that are multiples of ``stride``, as data of their own; nothing is copied.
+        """Every ``stride``-th group of a few hundred rows, as data of their own; nothing is copied.
 
-        Replacing a row of all the data replaces at most one of these.
+        Which rows these are depends on their positions alone, so replacing a row of all the data
+        replaces at most one of them.
         """
         other = PrivateData(self._source)
-        other._block_rows, other._stride, other.n = self._block_rows, self._stride * stride, -(-self.n // stride)
+        other._block_rows, other._stride, other.n = self._block_rows, self._stride * stride, kept_before(self.n, stride)
+        return other
+
+    def kept(self) -> PrivateData:
+        """The same rows, for a method that passes over them often: copied once, if they are few among many of a stream."""
+        source = self._source
+        if not isinstance(source, Reader) or isinstance(source, Arrays):
+            return self
+        if self._stride == 1 or self.n * source.row_bytes > KEEP_BYTES:
+            return self
+        (piece,) = cut(*thinned(source.read(0, source.n), 0, self._stride), self.n)
+        block = piece.block()
+        other = PrivateData(block.rows, block.y)
+        other._block_rows = self._block_rows
         return other
 
     def size(self, rows: Fold | Sample | None = None) -> float:
@@ -107,7 +123,7 @@ class PrivateData:
     def _positions(self, rows: Fold | None) -> tuple[int, int]:
         """Where the source's rows for a fold start and stop."""
         start, stop = (0, self.n) if rows is None else (rows.start, rows.stop)
-        return start * self._stride, min(stop * self._stride, self._source.n)
+        return kept_at(start, self._stride), min(kept_at(stop, self._stride), self._source.n)
 
     def check_in_memory(self, who: str) -> None:
         """Refuse a stream to a method that needs more than sums over rows."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from fattail._threads import one_blas_thread
 from fattail.algorithms.abadi2016 import clipped_descent
 from fattail.algorithms.auto.linear import auto_linear
 from fattail.algorithms.common.linear_rows import Descent, LinearFit, Target
@@ -138,6 +139,7 @@ class LinearModel(LinearPredictor):
         self.privacy_ = curator.report()
         return fit
 
+    @one_blas_thread
     def _run(self, curator: Curator, data: PrivateData, target: Target) -> LinearFit:
         auto = Descent()
         descent = Descent(

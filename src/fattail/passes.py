@@ -5,26 +5,27 @@ A pass is a function of public parameters. It may run here or travel to where th
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from fattail import _kernels
+from fattail._threads import one_blas_thread, thread_count, together
 from fattail.sources import Chunk, total
 from fattail.tables import FLOATS, Columns
 
 # Fewer blocks than this are not worth waking another thread.
 MIN_THREADED = 4
+# Rows that stay together where some are left out: read at the speed of memory, and whatever order the
+# rows are in, sorted or with a period, there are enough such groups to stand for all.
+GROUP = 512
 
 Partial = Callable[["Block"], NDArray[np.int64]]
 
@@ -61,7 +62,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One pass: add ``partial`` over the blocks of some consecutive rows, or of every ``every``-th.
+    """One pass: add ``partial`` over the blocks of some consecutive rows, or of every ``every``-th group of them.
 
     It holds public parameters only, so it may travel to where the rows are.
     """
@@ -79,13 +80,11 @@ class Job:
         sum is one of integers, so who adds what does not matter.
         """
         pieces = cut(*thinned(chunks, start, self.every), self.block_rows, mask)
-        with _blas_limit:
+        with one_blas_thread:
             head = list(islice(pieces, MIN_THREADED))
-            threads = (threads or _threads()) if len(head) == MIN_THREADED else 1
+            threads = (threads or thread_count()) if len(head) == MIN_THREADED else 1
             shared = _Shared(chain(head, pieces))
-            others = [_pool(threads, os.getpid()).submit(shared.drain, self.partial) for _ in range(threads - 1)]
-            mine = shared.drain(self.partial)
-            return total([mine, *(other.result() for other in others if not other.cancel())])
+            return total(together([lambda: shared.drain(self.partial)] * threads))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,17 +136,31 @@ def by_columns(X: Any) -> bool:
     return isinstance(X, Columns) or (isinstance(X, np.ndarray) and X.strides[0] < X.strides[1])
 
 
+def kept_before(position: int, every: int) -> int:
+    """How many rows before ``position`` are in every ``every``-th group."""
+    whole, rest = divmod(position, every * GROUP)
+    return whole * GROUP + min(rest, GROUP)
+
+
+def kept_at(rank: int, every: int) -> int:
+    """Position of the row that has ``rank`` rows of every ``every``-th group before it."""
+    return rank // GROUP * GROUP * every + rank % GROUP
+
+
 def thinned(chunks: Iterable[Chunk], start: int, every: int) -> tuple[Iterable[Chunk], int]:
-    """The rows whose position is a multiple of ``every``, and the position of the first among such rows."""
+    """The rows of every ``every``-th group, and how many such rows come before ``start``."""
 
     def kept() -> Iterator[Chunk]:
-        at = start
+        at, period = start, every * GROUP
         for X, y in chunks:
-            rows = slice(-at % every, None, every)
-            yield X[rows], None if y is None else y[rows]
-            at += int(X.shape[0])
+            size = int(X.shape[0])
+            for group in range(-(at % period), size, period):
+                rows = slice(max(group, 0), min(group + GROUP, size))
+                if rows.start < rows.stop:
+                    yield X[rows], None if y is None else y[rows]
+            at += size
 
-    return (chunks if every == 1 else kept()), -(-start // every)
+    return (chunks if every == 1 else kept()), kept_before(start, every)
 
 
 def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] | None = None) -> Iterator[Piece]:
@@ -189,44 +202,3 @@ class _Shared:
         except BaseException:
             self._pieces = iter(())  # the other threads need not go on
             raise
-
-
-class _BlasLimit:
-    """BLAS on one thread while any pass runs: the threads are ours.
-
-    The setting is the process's, so passes on several threads of a worker must count.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._passes = threading.Lock(), 0
-        self._limit: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._passes == 0:
-                self._limit = _blas().limit(limits=1)
-            self._passes += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._passes -= 1
-            if self._passes == 0:
-                self._limit.restore_original_limits()
-
-
-_blas_limit = _BlasLimit()
-
-
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-@lru_cache(maxsize=4)
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads that stay; a forked process gets its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="fattail")
-
-
-def _threads() -> int:
-    return int(os.environ.get("FATTAIL_NUM_THREADS", os.cpu_count() or 1))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fattail._threads import one_blas_thread
 from fattail.algorithms.auto.sparse import screened_fit
 from fattail.algorithms.common.iht import Options
 from fattail.algorithms.sparse_baselines import dp_ight, frank_wolfe, iht_squared, two_stage
@@ -139,6 +140,7 @@ class SparseModel(LinearPredictor):
         self.support_ = np.flatnonzero(coef)
         return coef, float(np.clip(np.nan_to_num(intercept), -1e150, 1e150))
 
+    @one_blas_thread
     def _run(self, curator: Curator, data: PrivateData, loss: Loss) -> tuple[Floats, float]:
         sparsity = None if is_auto(self.sparsity) else int(self.sparsity)
         if self.method == "auto":

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from fattail import passes
+from fattail._threads import blas, one_blas_thread
 from fattail.base import PrivateEstimator
 from fattail.data import PrivateData, block_rows
 from fattail.robust import Ball, Clip, Gram, Smooth, Truncate
@@ -126,12 +126,12 @@ def test_an_error_on_one_thread_stops_the_pass(monkeypatch):
 
 def test_blas_is_left_as_it_was():
     """Passes may overlap on the threads of a cluster's worker; the last one out restores the setting."""
-    threads = [lib["num_threads"] for lib in passes._blas().info()]
-    with passes._blas_limit:
-        with passes._blas_limit:
+    threads = [lib["num_threads"] for lib in blas().info()]
+    with one_blas_thread:
+        with one_blas_thread:
             pass
-        assert all(lib["num_threads"] == 1 for lib in passes._blas().info() if lib["user_api"] == "blas")
-    assert [lib["num_threads"] for lib in passes._blas().info()] == threads
+        assert all(lib["num_threads"] == 1 for lib in blas().info() if lib["user_api"] == "blas")
+    assert [lib["num_threads"] for lib in blas().info()] == threads
 
 
 class Regressor(PrivateEstimator):

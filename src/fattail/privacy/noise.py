@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numbers
 import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._threads import thread_count, together
 from fattail.privacy.events import DISCRETE_SLACK
 
 Integers = NDArray[np.int64]
@@ -24,7 +24,7 @@ Integers = NDArray[np.int64]
 _REACH = 50
 
 # Coordinates beyond which sampling is worth a second thread.
-_LONG = 4096
+_LONG = 512
 
 
 class NoiseSource(Protocol):
@@ -61,19 +61,17 @@ class SecureNoise:
     def gaussian(self, value: Integers, scale: float) -> Integers:
         check_discrete_gaussian(value.size, scale)
         dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
-        return _apply(dp.m.make_gaussian(*space, scale=scale), value)
+        return _apply(dp.m.make_gaussian(_integers(), dp.l2_distance(T=float), scale=scale), value)
 
     def laplace(self, value: Integers, scale: float) -> Integers:
         dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T=float)
-        return _apply(dp.m.make_laplace(*space, scale=scale), value)
+        return _apply(dp.m.make_laplace(_integers(), dp.l1_distance(T=float), scale=scale), value)
 
     def top_k(self, scores: Integers, k: int, scale: float, monotone: bool) -> NDArray[np.intp]:
         dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64", monotonic=monotone)
-        select = dp.m.make_noisy_top_k(*space, dp.zero_concentrated_divergence(), k=k, scale=scale)
-        return np.asarray(select(scores.tolist()), dtype=np.intp)
+        distance = dp.linf_distance(T="i64", monotonic=monotone)
+        select = dp.m.make_noisy_top_k(_integers(), distance, dp.zero_concentrated_divergence(), k=k, scale=scale)
+        return np.asarray(select(scores), dtype=np.intp)
 
     def normal(self, size: int) -> NDArray[np.float64]:
         grid = 2.0**40
@@ -130,11 +128,8 @@ def _saturating_add(value: Integers, noise: NDArray[np.float64]) -> Integers:
 
 def _apply(measurement: Any, value: Integers) -> Integers:
     """Noise is independent between coordinates, so a long vector may be cut and its parts sampled at once."""
-    parts = np.array_split(value.ravel(), min(os.cpu_count() or 1, value.size // _LONG + 1))
-    if len(parts) == 1:
-        return np.asarray(measurement(value.ravel().tolist()), dtype=np.int64).reshape(value.shape)
-    with ThreadPoolExecutor(len(parts)) as pool:
-        noisy = list(pool.map(lambda part: measurement(part.tolist()), parts))
+    parts = np.array_split(value.ravel(), min(thread_count(), value.size // _LONG + 1))
+    noisy = together([partial(measurement, part) for part in parts])
     return np.concatenate([np.asarray(part, dtype=np.int64) for part in noisy]).reshape(value.shape)
 
 
@@ -144,3 +139,9 @@ def _opendp() -> Any:
 
     dp.enable_features("contrib")
     return dp
+
+
+@lru_cache(maxsize=1)
+def _integers() -> Any:
+    dp = _opendp()
+    return dp.vector_domain(dp.atom_domain(T="i64"))
