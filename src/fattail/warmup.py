@@ -39,8 +39,12 @@ def warmup() -> float:
         _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
         _kernels.waves_of(X, np.ones(1))
         _kernels.standard_rows(X, np.zeros(3), np.ones(3), 1.0)
+        _kernels.shaped_rows(X, np.zeros(3), np.ones(3), 1.0, np.eye(4))
+        _kernels.grid_cells(X, np.zeros(3), np.ones(3), 8)
+        _kernels.octave_cells(X, -4, 1, 8)
     _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(200))
-    _kernels.cell_counts(np.zeros((40, 3)), np.zeros((3, 8), dtype=np.int64))
+    for codes in (np.zeros((40, 3)), np.zeros((40, 3), dtype=np.int16)):
+        _kernels.cell_counts(codes, np.zeros((3, 8), dtype=np.int64))
     Trimmed(2, 1.0, 0.1).mean(PrivateData(np.ones((40, 3))))
     return time.perf_counter() - began
 

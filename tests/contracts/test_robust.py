@@ -7,7 +7,7 @@ from scipy import sparse
 from fattail import audit, scale
 from fattail.data import PrivateData
 from fattail.privacy import Curator, Gaussian, PrivacyError, SmoothNoise, SubsampledGaussian, TopK
-from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate
+from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate, symmetric
 
 ROBUST = {
     "clip": Clip(bound=2.0),
@@ -207,3 +207,10 @@ def test_trimmed_mean_takes_a_bound_for_each_column():
     for j, bound in enumerate((1e11, 1e-7)):
         alone = Trimmed(50, bound, 0.5).mean(PrivateData(X[:, [j]]))
         assert (both._value[j], both._smooth[j]) == (alone._value[0], alone._smooth[0])
+
+
+def test_a_released_triangle_is_the_matrix():
+    X = np.random.default_rng(4).normal(size=(2000, 3))
+    matrix = symmetric(released(Gram(radius=100.0).mean(PrivateData(X))))
+    np.testing.assert_array_equal(matrix, matrix.T)
+    np.testing.assert_allclose(matrix, X.T @ X / 2000, atol=0.05)

@@ -177,6 +177,35 @@ def test_the_scale_of_a_zero_inflated_column_covers_its_octaves():
         assert X.std() / 5 < scale < 2 * X.std()
 
 
+def test_narrow_columns_far_from_zero_are_measured():
+    """A latitude: three rounds of cells, each within one of the last, lead from octaves to its spread."""
+    from fattail.algorithms.common.columns import center_and_scale
+    from fattail.data import PrivateData
+    from fattail.privacy import Curator, Gaussian
+
+    spread = np.logspace(-2, 1, 10)
+    for seed in range(5):
+        X = 47.5 + np.random.default_rng(seed).normal(size=(10_000, 10)) * spread
+        curator, release = Curator(1.0, 1e-6, random_state=seed), Gaussian("column counts", 0.12, count=4)
+        curator.plan(release, Gaussian("rest", 0.88))
+        center, scale = center_and_scale(curator, release, PrivateData(X), False)
+        assert np.all((scale > 0.7 * spread) & (scale < 1.4 * spread))
+        assert np.all(np.abs(center - 47.5) < spread)
+
+
+def test_more_budget_is_not_less_accurate():
+    """Once a third matrix of shortened rows, affordable from epsilon 1 on, doubled the error."""
+    errors = {0.7: [], 1.0: []}
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_t(3, (100_000, 20))
+        w = rng.normal(size=20) / 20**0.5
+        y = (X @ w + rng.logistic(size=100_000) > 0).astype(int)
+        for epsilon, found in errors.items():
+            found.append(np.linalg.norm(DPLogisticRegression(epsilon=epsilon, random_state=seed).fit(X, y).coef_ - w))
+    assert np.mean(errors[1.0]) < 1.2 * np.mean(errors[0.7]) < 0.05
+
+
 def test_intervals_cover():
     hits = []
     for seed in range(12):

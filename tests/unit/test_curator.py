@@ -168,3 +168,21 @@ def test_duplicate_names_and_empty_plans_are_refused():
         planned(Gaussian("a"), Laplace("a"))
     with pytest.raises(ValueError, match="at least one"):
         planned()
+
+
+def test_a_waived_release_stays_charged_and_cannot_be_made():
+    counts = Gaussian("counts", count=2)
+    curator = planned(counts)
+    curator.release(counts, Bounded([1.0], 1.0))
+    curator.waive(counts)
+    with pytest.raises(PrivacyError, match="all are used"):
+        curator.release(counts, Bounded([1.0], 1.0))
+    with pytest.raises(PrivacyError, match="no release left"):
+        curator.waive(counts)
+    report = curator.report()
+    assert report.events == planned(counts).events
+    assert report.releases[0].count == 2
+    never = planned(counts)
+    never.waive(counts)
+    never.waive(counts)
+    assert never.report().releases[0].noise is None

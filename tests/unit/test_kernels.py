@@ -400,3 +400,38 @@ def test_an_exact_sum_is_rounded_once(seed):
     x = rng.standard_normal(n) * 2.0 ** rng.integers(-1074, -1020 if seed % 2 else 900, n)
     x = np.concatenate([x, -x[: n // 2], [5e-324, -0.0, 0.0, 2.3e-308] * (seed % 3)])
     assert K.exact_sum(rng.permutation(x)) == math.fsum(x)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_octave_cells_hold_what_their_edges_say(shift, dtype):
+    with np.errstate(over="ignore"):
+        V = hostile_array((500, 4), seed=21).astype(dtype)
+    V[0] = [0.0, -0.0, 1.0, -1.0]
+    lowest, cells = -8, 12
+    edges = np.ldexp(1.0, lowest + (np.arange(cells) << shift))
+    got = K.octave_cells(V, lowest, shift, cells)
+    size = np.where(np.isnan(V), 0.0, np.abs(V.astype(np.float64)))
+    want = np.searchsorted(edges, size, side="right")
+    np.testing.assert_array_equal(got, cells + np.where(np.signbit(V), -want, want))
+
+
+@given(arrays(np.float64, (7, 2), elements=hostile))
+@settings(max_examples=100, deadline=None)
+def test_grid_cells_are_numpys(V):
+    low, step = np.array([-1.0, 1e-3]), np.array([0.25, 7.0])
+    with np.errstate(all="ignore"):
+        want = np.nan_to_num(np.clip(np.floor((V - low) / step) + 1.0, 0.0, 9.0), nan=0.0)
+    np.testing.assert_array_equal(K.grid_cells(V, low, step, 8), want)
+
+
+@pytest.mark.parametrize("rows", [1, 255, 256, 700])
+def test_shaped_rows_are_products_of_standard_ones(rows):
+    rng = np.random.default_rng(rows)
+    V, c, inv_s, shape = rng.standard_t(2, (rows, 5)), rng.normal(size=5), rng.uniform(0.5, 2, 5), rng.normal(size=(4, 6))
+    V[0, 0] = np.nan
+    z = K.standard_rows(V, c, inv_s, 1.5)
+    u, squares, lengths = K.shaped_rows(V, c, inv_s, 1.5, shape)
+    np.testing.assert_allclose(u, z @ shape.T, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(squares, np.sum(z.astype(float) ** 2, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(lengths, np.linalg.norm(u.astype(float), axis=1), rtol=1e-5)

@@ -36,9 +36,12 @@ __all__ = [
     "exact_gram",
     "exact_sum",
     "factors",
+    "grid_cells",
     "log_edges",
     "log_histogram",
+    "octave_cells",
     "row_norms",
+    "shaped_rows",
     "smooth_sensitivity",
     "smooth_sums",
     "standard_rows",
@@ -262,11 +265,22 @@ def row_norms(block: Block, c: Floats | None, inv_s: Floats, out: Floats) -> Non
         sparse.norm_rows(*parts, inv_s, out)
 
 
-def standard_rows(block: NDArray[Any], c: Floats, inv_s: Floats, constant: float) -> tuple[NDArray[np.float32], Floats]:
-    """Return the rows ``(V - c) inv_s`` with a constant appended, and their squared lengths."""
+def standard_rows(block: NDArray[Any], c: Floats, inv_s: Floats, constant: float) -> NDArray[np.float32]:
+    """Return the rows ``(V - c) inv_s`` with a constant appended."""
     out, squares = np.empty((len(block), len(c) + 1), dtype=np.float32), np.empty(len(block))
     standard.standard_block(_plain(block), _plain(c), _plain(inv_s), float(constant), out, squares)
-    return out, squares
+    return out
+
+
+def shaped_rows(
+    block: NDArray[Any], c: Floats, inv_s: Floats, constant: float, shape: Floats
+) -> tuple[NDArray[np.float32], Floats, Floats]:
+    """Return ``u = shape z`` for the rows z of `standard_rows`, the squared lengths of z, and the lengths of u."""
+    rows = len(block)
+    out, squares, lengths = np.empty((rows, len(shape)), dtype=np.float32), np.empty(rows), np.empty(rows)
+    across = np.ascontiguousarray(shape.T, dtype=np.float32)
+    standard.shaped_block(_plain(block), _plain(c), _plain(inv_s), float(constant), across, out, squares, lengths)
+    return out, squares, lengths
 
 
 def _refuse_centre(c: Floats | None) -> None:
@@ -315,9 +329,23 @@ def column_log_histogram(
     histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
 
 
-def cell_counts(codes: Floats, out: Ints) -> None:
+def octave_cells(V: NDArray[Any], lowest: int, shift: int, cells: int) -> NDArray[np.int16]:
+    """Cells of the entries by sign and magnitude (see `histogram.octaves_block`); NaN counts as zero."""
+    out = np.empty(V.shape, dtype=np.int16)
+    histogram.octaves_block(_plain(V), lowest, shift, cells, out)
+    return out
+
+
+def grid_cells(V: NDArray[Any], low: Floats, step: Floats, cells: int) -> NDArray[np.int16]:
+    """Cells of the entries on a grid per column (see `histogram.grid_cells_block`); NaN is in cell 0."""
+    out = np.empty(V.shape, dtype=np.int16)
+    histogram.grid_cells_block(_plain(V), _plain(low), _plain(step), cells, out)
+    return out
+
+
+def cell_counts(codes: NDArray[Any], out: Ints) -> None:
     """Add to ``out[j, k]`` the number of ``codes[:, j]`` in cell k: clipped to the range, NaN as cell 0."""
-    histogram.cells_block(_plain(codes), out)
+    histogram.cells_block(_plain(codes if codes.dtype == np.int16 else codes.astype(np.float64)), out)
 
 
 def exact_gram(V: NDArray[Any], r: Factors = None, c: Floats | None = None, inv_s: Floats | None = None) -> Ints:

@@ -1,4 +1,4 @@
-"""Exact counts of magnitudes on the public dyadic grid."""
+"""Exact counts on public grids: of magnitudes by octaves, and of anything by cells."""
 
 from __future__ import annotations
 
@@ -37,6 +37,33 @@ def column_histogram_block(V, c, lo_exponent, n_bins, steps, fractions, out):
         for j in range(d):
             v = V[i, j] - c[j]
             out[j, 1 if v < 0.0 else 0, _bin(v, lo_exponent, n_bins, steps, fractions)] += 1
+
+
+@njit(**JIT)
+def octaves_block(V, lowest, shift, cells, out):
+    """Write to ``out`` the cell of each entry: ``cells`` for what is below ``2**lowest``, and from there on one more
+    (or one less, if it is negative) for every ``2**shift`` octaves, but at most ``cells`` more.
+    """
+    n, d = V.shape
+    for i in range(n):
+        for j in range(d):
+            v = np.float64(V[i, j])
+            bits = v.view(np.int64)
+            cell = min(max(((bits >> 52 & 0x7FF) - 1023 - lowest >> shift) + 1, 0), cells)
+            cell = cell if v == v else 0
+            out[i, j] = cells + (cell if bits >= 0 else -cell)
+
+
+@njit(**JIT)
+def grid_cells_block(V, low, step, cells, out):
+    """Write to ``out`` the cell of each entry: ``cells`` of width ``step`` from ``low`` on, 0 below and one more above."""
+    n, d = V.shape
+    last = cells + 1.0
+    for i in range(n):
+        for j in range(d):
+            cell = np.floor((V[i, j] - low[j]) / step[j]) + 1.0
+            cell = cell if cell > 0.0 else 0.0
+            out[i, j] = np.int16(cell if cell < last else last)
 
 
 @njit(**JIT)

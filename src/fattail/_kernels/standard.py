@@ -8,9 +8,11 @@ from numba import njit
 from .dense import JIT, clamp
 
 LARGEST = 1e12  # squares of sums of these are far from the largest single-precision number
+ROWS = 256  # that stay in a core's cache from one step to the next
+FAST = {**JIT, "fastmath": {"nsz", "reassoc", "contract"}}
 
 
-@njit(**{**JIT, "fastmath": {"nsz", "reassoc", "contract"}})
+@njit(**FAST)
 def standard_block(V, c, inv_s, constant, out, squares):
     """Write ``(V - c) inv_s`` and a constant to ``out``, and the squared lengths to ``squares``.
 
@@ -27,3 +29,18 @@ def standard_block(V, c, inv_s, constant, out, squares):
             total += v * v
         out[i, d] = constant
         squares[i] = total
+
+
+@njit(**FAST)
+def shaped_block(V, c, inv_s, constant, shape, out, squares, lengths):
+    """Write the rows of `standard_block` times ``shape`` to ``out``, and the lengths of both: the first's squared."""
+    z = np.empty((ROWS, V.shape[1] + 1), dtype=np.float32)
+    for first in range(0, len(V), ROWS):
+        last = min(first + ROWS, len(V))
+        standard_block(V[first:last], c, inv_s, constant, z, squares[first:last])
+        np.dot(z[: last - first], shape, out[first:last])
+        for i in range(first, last):
+            total = np.float32(0.0)
+            for j in range(out.shape[1]):
+                total += out[i, j] * out[i, j]
+            lengths[i] = np.sqrt(total)

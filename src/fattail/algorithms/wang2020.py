@@ -155,7 +155,7 @@ def sample_aggregate(
     inverse = np.linalg.inv(problem.frame.shape).T
 
     def rows(block: Block) -> Floats:
-        return np.column_stack([problem.frame.standard(block)[0], problem.response(block)])
+        return np.column_stack([problem.frame.standard(block), problem.response(block)])
 
     fits = block_estimates(data, rows, lambda table: inverse @ _newton(problem, table), blocks, p)
     if aggregation == "smooth":

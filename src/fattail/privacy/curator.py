@@ -134,12 +134,20 @@ class Curator:
         announce(mechanism.name, self._done.total(), sum(m.count for m in self._plan), output)
         return output
 
+    def waive(self, mechanism: Mechanism) -> None:
+        """Leave out a planned release that earlier ones have shown to be needless; its budget stays spent."""
+        self._check_planned(mechanism)
+        if self._done[mechanism.name] >= mechanism.count:
+            raise PrivacyError(f"{mechanism.name!r} has no release left to leave out")
+        self._done[mechanism.name] += 1
+        self._sensitivity.setdefault(mechanism.name, None)
+
     def select(self, mechanism: Mechanism, bounded: Bounded) -> NDArray[np.intp]:
         """Release of a selection, as integer indices."""
         return self.release(mechanism, bounded).astype(np.intp)
 
     def report(self) -> PrivacyReport:
-        """The claim and every release, once all that was planned has been released."""
+        """The claim and every release, once all that was planned has been released or waived."""
         missing = [m.name for m in self._plan if self._done[m.name] < m.count]
         if missing:
             raise PrivacyError(f"planned and charged but not released: {missing}")

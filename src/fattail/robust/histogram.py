@@ -44,7 +44,7 @@ class Histogram:
 
         def partial(block: Block) -> NDArray[np.int64]:
             with np.errstate(all="ignore"):
-                code = np.asarray(codes(block), dtype=np.float64).reshape(-1, self.groups)
+                code = np.reshape(codes(block), (-1, self.groups))
             out = np.zeros((self.groups, self.cells), dtype=np.int64)
             _kernels.cell_counts(code, out)
             return ONE * out

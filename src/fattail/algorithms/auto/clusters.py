@@ -27,7 +27,7 @@ from fattail.algorithms.common.em_units import Units, shrink
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.curator import warn_utility
-from fattail.robust import Ball, Gram
+from fattail.robust import Ball, Gram, symmetric
 from fattail.robust.histogram import Histogram
 
 Floats = NDArray[np.float64]
@@ -106,8 +106,7 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
     def standard(block: Block) -> Floats:
         return np.asarray((block.X - center) / scale)
 
-    moments = curator.release(gram, Gram(radius=1.2 * math.sqrt(d), scale=scale, center=center).mean(data))
-    moments = (moments + moments.T) / 2.0
+    moments = symmetric(curator.release(gram, Gram(radius=1.2 * math.sqrt(d), scale=scale, center=center).mean(data)))
     if spherical:
         axes, widths = _principal(moments, K)
     else:

@@ -29,7 +29,7 @@ from fattail.algorithms.common.em_models import Terms, missing_terms, mixture_te
 from fattail.algorithms.common.em_units import Units, bounded_size, column_moments, lengths, response, shrink, whitener
 from fattail.data import Block, PrivateData
 from fattail.privacy import Bounded, Curator, Fold, Gaussian, TopK
-from fattail.robust import Ball, Gram
+from fattail.robust import Ball, Gram, symmetric
 from fattail.scale import magnitude_quantile
 
 Floats = NDArray[np.float64]
@@ -176,8 +176,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
 def mixture_start(curator: Curator, size: TopK, start: Gaussian, data: PrivateData, floor: float) -> tuple[Floats, float]:
     """Direction, length and noise level from private second moments of rows pulled back to a private length."""
     length = bounded_size(magnitude_quantile(curator, size, data, lambda b: lengths(b.X), 0.6))
-    moments = curator.release(start, Gram(radius=1.3 * length).mean(data))
-    values, vectors = np.linalg.eigh((moments + moments.T) / 2.0)
+    values, vectors = np.linalg.eigh(symmetric(curator.release(start, Gram(radius=1.3 * length).mean(data))))
     top = max(float(values[-1]), 0.01 * length**2)
     # In one dimension second moments cannot tell signal from noise; the steps will.
     rest = float(np.mean(values[:-1])) if data.d > 1 else 0.3 * top
@@ -258,9 +257,7 @@ def regressions_start(
         return np.column_stack([sign[:, None] * weight * Z[:, pairs[0]] * Z[:, pairs[1]], power]), None
 
     released = curator.release(start, Ball(radius=0.5).mean(data, rows, width=len(weight) + 1))
-    M = np.zeros((d, d))
-    M[pairs] = released[:-1] / weight
-    direction = np.linalg.eigh(M + np.triu(M, 1).T)[1][:, -1]
+    direction = np.linalg.eigh(symmetric(released[:-1] / weight))[1][:, -1]
     power = max(float(released[-1]) / 0.2 * (4.0 * size) ** 2, (0.3 * size) ** 2)
     variance = max(0.16 * power, floor)
     return direction * math.sqrt(max(power - variance, 0.3 * power)), variance

@@ -68,8 +68,18 @@ class Budget:
         return cls(min(max(columns, 0.01), MOST_COLUMNS), moments, radius, radius**2 * spectral / math.sqrt(moments))
 
     @property
+    def exact(self) -> bool:
+        """Counts over few rows cost little, so that steps over fewer would do."""
+        return self.columns <= 0.03
+
+    @property
     def sharp(self) -> bool:
         return self.blur <= 0.06
+
+    @property
+    def roomy(self) -> bool:
+        """Rows fit the radius even in units of a renewed shape, where they are longer: else a third shape is one of stumps."""
+        return self.sharp and self.radius >= 2
 
     @property
     def lost(self) -> bool:
@@ -83,7 +93,7 @@ class Budget:
         are as bold as the blur allows.
         """
         if logistic:
-            return 7 if self.sharp else 8, min(max(0.95 - 2.0 * self.blur, 0.5), 0.9), 2.0
+            return 7 if self.roomy else 8, min(max(0.95 - 2.0 * self.blur, 0.5), 0.9), 2.0
         return (5, 0.85, 3.0) if self.sharp else (8, 0.65, 2.0)
 
 
@@ -104,12 +114,12 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     ``Clip``-bounded rows; all else is arithmetic on releases.
     """
     n, p, logistic = data.n, data.d + 1, target.logistic
-    some, few = (data.every(max(1, n // enough)) for enough in (2 * ENOUGH, ENOUGH))
+    some, few = data.every(max(1, n // (2 * ENOUGH))), data.every(max(1, n // ENOUGH)).kept()
     budget = Budget.of(few.n, some.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = budget.pace(logistic)
     # A label's curvature falls as the fit grows, so its shape is taken anew: more often where that is cheap.
     # A Huber loss gains curvature as the fit settles; there a renewed shape makes steps too long.
-    renewed = () if not logistic else (2, 4) if budget.sharp else (4,)
+    renewed = () if not logistic else (2, 4) if budget.roomy else (4,)
     shapes = 1 + len(renewed)
     units = Units.planned(p, budget.columns, budget.moments, budget.radius, shapes)
     lengths = Gaussian("row length counts", COUNTS * shapes, count=shapes)
@@ -120,16 +130,17 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
     curator.plan(*fixed, *gradients)
 
-    model = Model(curator, data, some, few, prepare(curator, units, some, target, few, visible=budget.lost))
+    problem = prepare(curator, units, some, target, few, visible=budget.lost)
+    parts = _parts(data, some, few, steps, logistic, budget.exact)
+    model = Model(curator, data, some, parts[0], problem)
     model.count_lengths(lengths)
-    early, late = steps // 2, steps - (1 if logistic else 3)
     for t, gradient in enumerate(gradients):
         if t in renewed:
             model.reshape(units.moments)
             model.count_lengths(lengths)
         if not logistic:
             model.count_residuals(residuals)
-        model.step(gradient, gradients[-1], damping, few if t < early else some if t < late else data)
+        model.step(gradient, gradients[-1], damping, parts[t])
     if wide:
         wide.apply(model)
     return model.fit(steps)
@@ -289,6 +300,15 @@ class Wide:
         shift = curator.release(self.intercept, Clip(bound=clip).mean(model.data, residual, width=1).to("l2"))
         model.w = np.append(w[:-1], w[-1] + shift[0])
         model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + float(share @ np.minimum(size, clip) ** 2) / n
+
+
+def _parts(data: PrivateData, some: PrivateData, few: PrivateData, steps: int, logistic: bool, exact: bool) -> list[PrivateData]:
+    """Rows of each step: later steps undo most of the error of the first ones, which need few."""
+    if not logistic:
+        return [few] * (steps // 2) + [some] * (steps - steps // 2 - 3) + [data] * 3
+    if exact and few.n < data.n:
+        return [few.every(2)] * (steps - 4) + [few, few, some, data]
+    return [few] * (steps - 3) + [some, some, data]
 
 
 def _codes(values: Any, per_octave: int = PER_OCTAVE) -> Any:

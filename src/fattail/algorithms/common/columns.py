@@ -3,9 +3,9 @@
 Round one counts each column by sign and octave, on a grid that was fixed before any data. It
 settles magnitudes, but a latitude is 47.5 with a spread of 0.1, so two more rounds zoom into
 uniform cells between the outer quantiles that the round before has shown. A fourth counts
-octaves of only those columns that seem constant, such as rare dummies, or repeats the third if there are
-none. A column that is constant but for too few rows to be seen against the noise gets an
-infinite scale: it is left out of the model rather than allowed to swamp it.
+octaves of only those columns that seem constant, such as rare dummies; if there are none, it looks closer
+once more, unless nothing would be gained. A column that is constant but for too few rows to be seen against
+the noise gets an infinite scale: it is left out of the model rather than allowed to swamp it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian
 from fattail.robust.histogram import Histogram
 
 Floats = NDArray[np.float64]
+Cells = NDArray[np.int16]
 
-LOW, HIGH = -60, 60  # octaves of round one: what is smaller counts as zero
+LOW, HIGH, SHIFT = -60, 64, 1  # octaves of round one, 2**SHIFT to a cell: what is smaller counts as zero
 FINE = 32  # uniform cells of the later rounds, and one beyond either end
 TAIL = 0.15  # the spread is half the distance between this quantile and its mirror image
 ROUNDS = 4
+PLENTY = 0.005  # noise of counts, as a share of the rows, from which on to repeat them is not worth a pass
 DUMMY = 20  # octaves of a hidden column among which ones must stand out; they are likelier than the others
 
-_OCTAVES = HIGH - LOW + 1
-_EDGES = np.concatenate([-np.ldexp(1.0, np.arange(HIGH + 1, LOW - 1, -1)), np.ldexp(1.0, np.arange(LOW, HIGH + 2))])
+_CELLS = (HIGH - LOW) >> SHIFT  # of either sign
+_EDGES = np.ldexp(1.0, np.arange(LOW, HIGH + 1, 1 << SHIFT))
+_EDGES = np.concatenate([-_EDGES[::-1], _EDGES])
 
 
 def table(block: Block, with_y: bool) -> Floats:
@@ -46,64 +50,82 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     """
     width = data.d + with_y
     noise = curator.noise(release, math.sqrt(2 * width))
-    octaves = Histogram(2 * _OCTAVES + 1, width)
 
-    def signed_octave(block: Block) -> Floats:
-        x = np.ascontiguousarray(table(block, with_y))
-        exponent = (x.view(np.int64) >> 52 & 0x7FF) - 1022  # as frexp's, but faster
-        octave = np.where(np.isnan(x), 0, np.clip(exponent - LOW, 0, _OCTAVES))
-        return np.asarray(_OCTAVES + np.copysign(octave, x))
+    def octave(block: Block) -> Cells:
+        return _kernels.octave_cells(table(block, with_y), LOW, SHIFT, _CELLS)
 
-    coarse = curator.release(release, octaves.counts(data, signed_octave))
+    coarse = curator.release(release, Histogram(2 * _CELLS + 1, width).counts(data, octave))
     # No cell without rows passes: a false one would be off by many orders of magnitude.
     seen = np.where(coarse > _certain(coarse.size) * noise, coarse, 0.0)
     for j in np.flatnonzero(seen.sum(axis=1) < data.n / 2):
         seen[j] = max(seen[j], _together(coarse[j], noise, _certain(coarse.size)), key=np.sum)
-    low, high = np.array([_span(_EDGES, c) for c in seen]).T
 
-    def zoom(low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        step = np.maximum((high - low) / FINE, np.ldexp(1.0, LOW - 8))
+    def zoom(spans: Floats) -> tuple[Floats, Floats]:
+        low = spans[:, 0]
+        step = np.maximum((spans[:, 1] - low) / FINE, np.ldexp(1.0, LOW - 8))
 
-        def cell(block: Block) -> Floats:
-            return np.floor((table(block, with_y) - low) / step) + 1.0
+        def cell(block: Block) -> Cells:
+            return _kernels.grid_cells(table(block, with_y), low, step, FINE)
 
         counts = curator.release(release, Histogram(FINE + 2, width).counts(data, cell))
         return counts, low[:, None] + step[:, None] * np.arange(-1, FINE + 2)
 
-    middle, edges = zoom(low, high)
-    narrow = np.array([_span(e, c, 1.5 * noise) for e, c in zip(edges, middle, strict=True)])
-    # Where few cells hold most rows, look closer; elsewhere count again and average.
-    between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
-    held = (middle * between).sum(axis=1) > 0.6 * data.n
-    closer = held & (narrow[:, 1] - narrow[:, 0] <= 4.5 * (edges[:, 1] - edges[:, 0]))
-    fine, final = zoom(np.where(closer, narrow[:, 0], low), np.where(closer, narrow[:, 1], high))
-    fine = np.where(closer[:, None], fine, (fine + middle) / 2)
-
-    def measure(fine: Floats) -> tuple[Floats, Floats]:
+    def measure(counts: Floats, edges: Floats) -> tuple[Floats, Floats]:
         center, scale = np.zeros(width), np.empty(width)
         for j in range(width):
-            center[j], scale[j] = _center_and_spread(final[j], np.where(fine[j] < 1.5 * noise, 0.0, fine[j]), data.n / 4)
+            center[j], scale[j] = _center_and_spread(edges[j], np.where(counts[j] < 1.5 * noise, 0.0, counts[j]), data.n / 4)
             scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
             if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
                 scale[j] = math.inf  # constant, or lost in the noise
         return center, scale
 
-    center, scale = measure(fine)
+    # Where few cells hold most rows, look closer; elsewhere count again and average.
+    once, edges = zoom(np.array([_span(_EDGES, counts) for counts in seen]))
+    spans, close = _closer(once, edges, 1.5 * noise, 0.6 * data.n, 4)
+    twice, edges = zoom(spans)
+    twice = np.where(close[:, None], twice, (once + twice) / 2)
+    center, scale = measure(twice, edges)
     hidden: NDArray[np.intp] = np.flatnonzero(np.isinf(scale))
-    if len(hidden) == 0:
-        before = np.where(closer, 1, 2)[:, None]
-        return measure((before * fine + zoom(final[:, 1], final[:, -2])[0]) / (before + 1))
-    # The fewer columns are counted, the less noise do their octaves need.
-    octaves = Histogram(2 * _OCTAVES + 1, len(hidden))
-    counts = curator.release(release, octaves.counts(data, lambda block: signed_octave(block)[:, hidden]))
-    less = curator.noise(release, math.sqrt(2 * len(hidden)))
+    if len(hidden):
+        _unhide(curator, release, data, with_y, hidden, center, scale)
+        return center, scale
+    spans, closer = _closer(twice, edges, 1.5 * noise, 0.6 * data.n, 2)
+    if noise <= PLENTY * data.n and not np.any(closer):
+        curator.waive(release)
+        return center, scale
+    again, edges = zoom(spans)
+    before = np.where(close, 1, 2)[:, None]
+    return measure(np.where(closer[:, None], again, (before * twice + again) / (before + 1)), edges)
+
+
+def _unhide(
+    curator: Curator, release: Gaussian, data: PrivateData, with_y: bool, hidden: NDArray[np.intp], center: Floats, scale: Floats
+) -> None:
+    """Count octaves of the hidden columns alone, and write centre and scale of those that now show a spread.
+
+    The fewer columns are counted, the less noise do they need.
+    """
+
+    def octave(block: Block) -> Cells:
+        return _kernels.octave_cells(table(block, with_y)[:, hidden], LOW, SHIFT, _CELLS)
+
+    counts = curator.release(release, Histogram(2 * _CELLS + 1, len(hidden)).counts(data, octave))
+    noise = curator.noise(release, math.sqrt(2 * len(hidden)))
     height = np.full(counts.shape[1], _certain(counts.size))
-    height[_OCTAVES + 1 - LOW] = _certain(DUMMY * len(hidden))
+    height[_CELLS + 1 + (-LOW >> SHIFT)] = _certain(DUMMY * len(hidden))
     for k, j in enumerate(hidden):
-        spread = _atom_spread(0.0, np.where(counts[k] > height * less, counts[k], 0.0), counts[k], less, data.n)
+        spread = _atom_spread(0.0, np.where(counts[k] > height * noise, counts[k], 0.0), counts[k], noise, data.n)
         if spread > 0:
             center[j], scale[j] = 0.0, spread
-    return center, scale
+
+
+def _closer(counts: Floats, edges: Floats, threshold: float, least: float, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Spans to look at next: of the cells between the outer quantiles, where at most so many hold ``least`` rows, or the same."""
+    narrow = np.array([_span(e, c, threshold) for e, c in zip(edges, counts, strict=True)])
+    between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
+    close = (counts * between).sum(axis=1) > least
+    close &= narrow[:, 1] - narrow[:, 0] <= (cells + 0.5) * (edges[:, 1] - edges[:, 0])
+    return np.where(close[:, None], narrow, edges[:, [1, -2]]), close
 
 
 def _certain(cells: int) -> float:
@@ -116,13 +138,13 @@ def _together(counts: Floats, noise: float, certain: float) -> Floats:
 
     A column that spreads over octaves and both signs may show in no cell by itself.
     """
-    both = counts[:_OCTAVES][::-1] + counts[_OCTAVES + 1 :]
-    best, inside = certain, np.zeros(_OCTAVES, dtype=bool)
-    for length in (2, 4, 8):
+    both = counts[:_CELLS][::-1] + counts[_CELLS + 1 :]
+    best, inside = certain, np.zeros(_CELLS, dtype=bool)
+    for length in (1, 2, 4):
         sums = np.convolve(both, np.ones(length), "valid") / (noise * math.sqrt(2 * length))
         k = int(np.argmax(sums))
         if sums[k] > best:
-            best, inside = float(sums[k]), (np.arange(_OCTAVES) >= k) & (np.arange(_OCTAVES) < k + length)
+            best, inside = float(sums[k]), (np.arange(_CELLS) >= k) & (np.arange(_CELLS) < k + length)
     return np.where(np.concatenate([inside[::-1], [False], inside]), np.maximum(counts, 0.0), 0.0)
 
 
@@ -156,12 +178,12 @@ def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: i
     """Root mean square distance of octaves from the centre: the spread of dummies and zero-inflated columns."""
     away = np.maximum(0.0, np.maximum(_EDGES[:-1] - center, center - _EDGES[1:]))
     alone = math.sqrt(float(np.sum(seen * away**2)) / max(float(seen.sum()), 1.0))
-    if alone > 0 and not seen[_OCTAVES] > n / 2:
+    if alone > 0 and not seen[_CELLS] > n / 2:
         return alone
     # What is not zero may be spread over octaves few of which stand out: try them together. A scale too
     # small would leave the longest rows to chance, one too large costs little beside leaving the column out.
     best, spread = math.sqrt(2 * math.log(coarse.size * 64)) + 1.0, 0.0
-    for length in (2, 4, 8):
+    for length in (1, 2, 4):
         together = np.convolve(np.where(away > 0, coarse, 0.0), np.ones(length), "valid")
         k = int(np.argmax(together))
         if together[k] > best * noise * math.sqrt(length):

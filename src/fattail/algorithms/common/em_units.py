@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
-from fattail.robust import Ball, Gram
+from fattail.robust import Ball, Gram, symmetric
 from fattail.scale import magnitude_quantile
 
 Floats = NDArray[np.float64]
@@ -104,8 +104,7 @@ def whitener(curator: Curator, release: Gaussian, data: PrivateData, center: Flo
     gram = Gram(radius=1.2 * math.sqrt(d), scale=scale, center=center)
     bounded = gram.mean(data)
     noise = curator.noise(release, bounded.sensitivity)
-    released = curator.release(release, bounded)
-    G = (released + released.T) / 2.0
+    G = symmetric(curator.release(release, bounded))
     diagonal = np.diag(np.maximum(np.diag(G), 0.05))
     off = G - np.diag(np.diag(G))
     energy = float(np.sum(off**2))

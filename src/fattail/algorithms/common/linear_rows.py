@@ -19,7 +19,7 @@ from fattail.algorithms.common.columns import ROUNDS, center_and_scale, table
 from fattail.data import Block, PrivateData
 from fattail.losses import Huber, Logistic, Loss
 from fattail.privacy import Curator, Gaussian, Mechanism
-from fattail.robust import Gram
+from fattail.robust import Gram, symmetric
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -73,10 +73,9 @@ class Frame:
     shape: Floats
     constant: float = 1.0
 
-    def standard(self, block: Block) -> tuple[Singles, Floats]:
-        """Rows z in single precision, and their weights."""
-        z, squares = _kernels.standard_rows(table(block, False), self.center, 1.0 / self.scale, self.constant)
-        return z, self.weights(squares)
+    def standard(self, block: Block) -> Singles:
+        """Rows z in single precision."""
+        return _kernels.standard_rows(table(block, False), self.center, 1.0 / self.scale, self.constant)
 
     def weights(self, squares: Floats) -> Floats:
         """Weights of rows z by their squared lengths."""
@@ -92,9 +91,10 @@ class Frame:
 
         Half the digits are far more than the noise leaves, and the product takes half the time.
         """
-        z, weight = self.standard(block)
-        u = z @ self.shape.T.astype(np.float32)
-        return u, weight, weight * np.sqrt(np.einsum("ij,ij->i", u, u))
+        rows = table(block, False)
+        u, squares, length = _kernels.shaped_rows(rows, self.center, 1.0 / self.scale, self.constant, self.shape)
+        weight = self.weights(squares)
+        return u, weight, weight * length
 
 
 @dataclass(frozen=True)
@@ -237,15 +237,15 @@ def reshape(
 
     def rows(block: Block) -> tuple[Singles, Floats | None]:
         if w is None:
-            return frame.standard(block)[0], None
+            return frame.standard(block), None
         # In units of the first matrix, so that no direction is lost in the noise.
         u, weight, _ = frame.rows(block)
         bend = loss.second(frame.predict(block, w), problem.response(block)) / loss.curvature
         return u, np.sqrt(weight * bend)
 
-    moments = curator.release(release, Gram(radius=frame.radius).mean(data, rows, width=problem.p))
+    moments = symmetric(curator.release(release, Gram(radius=frame.radius).mean(data, rows, width=problem.p)))
     noise = curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
-    values, vectors = np.linalg.eigh((moments + moments.T) / 2)
+    values, vectors = np.linalg.eigh(moments)
     # Below the size of the noise an eigenvalue says nothing.
     floor = max(noise * math.sqrt(2 * problem.p), 1e-6)
     root = (vectors / np.sqrt(np.maximum(values, floor))).T

@@ -21,7 +21,7 @@ from fattail.data import Block, PrivateData
 from fattail.geometry import shrink
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
-from fattail.robust import Ball, Clip, Gram
+from fattail.robust import Ball, Clip, Gram, symmetric
 from fattail.scale import magnitude_quantile
 
 Floats = NDArray[np.float64]
@@ -367,8 +367,7 @@ def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, norm: TopK, 
 
         mean = Gram(radius=radius).mean(data, rows, width=width)
         noise = curator.noise(second, mean.sensitivity)
-        matrix = curator.release(second, mean)
-        matrix = (matrix + matrix.T) / 2
+        matrix = symmetric(curator.release(second, mean))
         diagonal, off = np.diag(matrix)[:k], matrix - np.diag(np.diag(matrix))
         kept = _signal_share(off, width * (width - 1) * noise**2 / 2)
     else:
