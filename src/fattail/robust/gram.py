@@ -42,16 +42,16 @@ class Gram:
         width = data.d if width is None else width
         inverse = 1.0 / np.broadcast_to(np.asarray(self.scale, dtype=np.float64) * self.radius, (width,))
         center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (width,))
+        i, j = np.triu_indices(width)
+        weight = np.where(i == j, 5, 7)
 
         def partial(block: Block) -> NDArray[np.int64]:
             with np.errstate(all="ignore"):
                 V, r = rows(block)
-            return _kernels.exact_gram(V.toarray() if hasattr(V, "toarray") else V, r, center, inverse)
+            return weight * _kernels.exact_gram(V.toarray() if hasattr(V, "toarray") else V, r, center, inverse)[i, j]
 
-        i, j = np.triu_indices(width)
-        weight = np.where(i == j, 5, 7)
         unit = self.radius**2 / (ONE * data.size(fold) * weight)
-        return Bounded(weight * data._reduce(partial, fold)[i, j], 5 * math.sqrt(2) * ONE, "l2", fold, unit=unit)
+        return Bounded(data._reduce(partial, fold), 5 * math.sqrt(2) * ONE, "l2", fold, unit=unit)
 
 
 def symmetric(triangle: NDArray[np.float64]) -> NDArray[np.float64]:
