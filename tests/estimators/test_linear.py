@@ -193,6 +193,18 @@ def test_narrow_columns_far_from_zero_are_measured():
         assert np.all(np.abs(center - 47.5) < spread)
 
 
+def test_noise_alone_does_not_throw_coefficients():
+    """Early steps are mostly noise here, and once left coefficients of hundreds where the curvature is gone."""
+    sizes = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = rng.lognormal(size=(1000, 10))
+        y = (X @ np.full(10, 0.3) - 5 + rng.logistic(size=1000) > 0).astype(int)
+        sizes.append(np.linalg.norm(DPLogisticRegression(epsilon=0.8, random_state=seed).fit(X, y).coef_))
+    assert np.median(sizes) < 5
+    assert max(sizes) < 50
+
+
 def test_more_budget_is_not_less_accurate():
     """Once a third matrix of shortened rows, affordable from epsilon 1 on, doubled the error."""
     errors = {0.7: [], 1.0: []}

@@ -192,8 +192,10 @@ class Model:
         n = self.data.n
         best = _best(self, self.curator.noise(reference, 2.0 / n))
         released = self.gradient(gradient, best, data)
-        self.w = self.problem.move(self.w, -released, damping / best.curvature)
         noise = self.curator.noise(gradient, 2.0 / data.n) * best.clip * best.radius
+        # A step of noise would throw predictions by more than later steps can undo.
+        damping = min(damping, 2 * damping * best.curvature / (math.sqrt(self.p) * noise))
+        self.w = self.problem.move(self.w, -released, damping / best.curvature)
         self.noise = (1 - damping) ** 2 * self.noise + (damping * noise / best.curvature) ** 2
         # In units of a renewed shape a row has one unit of information: no estimate varies less than it allows.
         self.sampling = max(best.square / best.curvature**2, 1.0 if self.renewals else 0.0) / n

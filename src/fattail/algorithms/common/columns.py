@@ -81,7 +81,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
 
     # Where few cells hold most rows, look closer; elsewhere count again and average.
     once, edges = zoom(np.array([_span(_EDGES, counts) for counts in seen]))
-    spans, close = _closer(once, edges, 1.5 * noise, 0.6 * data.n, 4)
+    spans, close = _closer(once, edges, noise, data.n, 4)
     twice, edges = zoom(spans)
     twice = np.where(close[:, None], twice, (once + twice) / 2)
     center, scale = measure(twice, edges)
@@ -89,7 +89,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     if len(hidden):
         _unhide(curator, release, data, with_y, hidden, center, scale)
         return center, scale
-    spans, closer = _closer(twice, edges, 1.5 * noise, 0.6 * data.n, 2)
+    spans, closer = _closer(twice, edges, noise, data.n, 2)
     if noise <= PLENTY * data.n and not np.any(closer):
         curator.waive(release)
         return center, scale
@@ -119,11 +119,11 @@ def _unhide(
             center[j], scale[j] = 0.0, spread
 
 
-def _closer(counts: Floats, edges: Floats, threshold: float, least: float, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Spans to look at next: of the cells between the outer quantiles, where at most so many hold ``least`` rows, or the same."""
-    narrow = np.array([_span(e, c, threshold) for e, c in zip(edges, counts, strict=True)])
+def _closer(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Spans to look at next: of the cells between the outer quantiles, where so many surely hold most rows, or the same."""
+    narrow = np.array([_span(e, c, 1.5 * noise) for e, c in zip(edges, counts, strict=True)])
     between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
-    close = (counts * between).sum(axis=1) > least
+    close = (counts * between).sum(axis=1) > 0.6 * n + 3 * noise * math.sqrt(cells)
     close &= narrow[:, 1] - narrow[:, 0] <= (cells + 0.5) * (edges[:, 1] - edges[:, 0])
     return np.where(close[:, None], narrow, edges[:, [1, -2]]), close
 
@@ -167,11 +167,16 @@ def _span(edges: Floats, counts: Floats, threshold: float = 0.0) -> tuple[float,
 
 
 def _center_and_spread(edges: Floats, counts: Floats, least: float) -> tuple[float, float]:
-    """Median and spread, 0 if one cell holds both quantiles; those of the whole grid if fewer than ``least`` rows are seen."""
+    """Median and spread, 0 if one cell holds both quantiles; those of the whole grid if fewer than ``least`` rows are seen.
+
+    What is in the open cells at either end may lie anywhere: rather eight cells away than one.
+    """
+    cell = float(edges[2] - edges[1])
     if not counts.sum() > least:
         return float(edges[0] + edges[-1]) / 2, float(edges[-1] - edges[0]) / 4
+    edges = np.concatenate([edges[1:2] - 8 * cell, edges[1:-1], edges[-2:-1] + 8 * cell])
     spread = (_quantile(edges, counts, 1 - TAIL) - _quantile(edges, counts, TAIL)) / 2
-    return _quantile(edges, counts, 0.5), spread if spread > float(edges[1] - edges[0]) / 2 else 0.0
+    return _quantile(edges, counts, 0.5), spread if spread > cell / 2 else 0.0
 
 
 def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: int) -> float:
