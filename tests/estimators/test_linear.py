@@ -193,6 +193,18 @@ def test_narrow_columns_far_from_zero_are_measured():
         assert np.all(np.abs(center - 47.5) < spread)
 
 
+@pytest.mark.parametrize(("n", "epsilon", "warned"), [(1000, 1.0, True), (1000, 4.0, False), (4100, 1.0, False)])
+def test_fits_that_are_mostly_noise_are_announced(n, epsilon, warned):
+    X, y, _ = problem(DPLinearRegression, n)
+    X = np.column_stack([X] * 4)[:, :10]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        DPLinearRegression(epsilon=epsilon, random_state=0).fit(X, y)
+    messages = [str(w.message) for w in found if w.category is UtilityWarning]
+    assert bool(messages) is warned
+    assert not warned or "4,648 rows would do" in messages[0]
+
+
 def test_noise_alone_does_not_throw_coefficients():
     """Early steps are mostly noise here, and once left coefficients of hundreds where the curvature is gone."""
     sizes = []
