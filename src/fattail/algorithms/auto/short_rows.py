@@ -25,10 +25,10 @@ from fattail.algorithms.common.support_fit import (
     centre_plan,
     clipped_gradient,
     squared_lengths,
-    squares,
     typical,
     typical_entry,
 )
+from fattail.algorithms.common.support_moments import squares
 from fattail.data import Block, PrivateData
 from fattail.geometry import top_indices
 from fattail.losses import Loss

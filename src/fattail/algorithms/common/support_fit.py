@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
 
+from fattail.algorithms.common.support_moments import inverse_moments, inverted
 from fattail.data import Block, PrivateData
 from fattail.geometry import shrink
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
-from fattail.robust import Ball, Clip, Gram, symmetric
+from fattail.robust import Ball, Clip
 from fattail.scale import magnitude_quantile
 
 Floats = NDArray[np.float64]
@@ -251,11 +252,11 @@ def refine(
     """
     k = fit.support.size
     theta = np.append(fit.theta, [fit.intercept / fit.unit] * fit.fit_intercept)
-    moments = (
-        ROUGHLY * np.eye(theta.size)
-        if plan.radius is None or plan.moments is None
-        else _inverse_moments(curator, data, fit, plan.radius, plan.moments)
-    )
+    if plan.radius is None or plan.moments is None:
+        moments = ROUGHLY * np.eye(theta.size)
+    else:
+        radius = typical(curator, plan.radius, data, fit.row_norms, 0.6) / HALF_OCTAVE
+        moments = inverse_moments(curator, plan.moments, data, fit, radius)
     step, last = 1.0, None
     for t, gradient in enumerate(plan.gradients):
         if plan.clip and t < plan.clip.count:
@@ -346,60 +347,3 @@ def clipped_gradient(
     noise = curator.noise(mechanism, mean.sensitivity)
     *gradient, curvature = curator.release(mechanism, mean)
     return np.array([*gradient, curvature / (weight * clip)]), noise
-
-
-def _inverse_moments(curator: Curator, data: PrivateData, fit: Fit, norm: TopK, second: Gaussian) -> Floats:
-    """Inverse of the second moments of the chosen columns, from a release that they can afford.
-
-    The whole matrix where its noise is small against its trace (public arithmetic), else its
-    diagonal. Off-diagonal terms and differences between columns are shrunk to 0 by the share
-    of them that noise explains (James and Stein 1961).
-    """
-    k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
-    radius = typical(curator, norm, data, fit.row_norms, 0.6) / HALF_OCTAVE
-    off, kept = np.zeros((width, width)), 0.0
-    if width <= 64 and 2 * math.sqrt(2) * width**1.5 * curator.noise(second) < data.n:
-
-        def rows(block: Block) -> tuple[Any, None]:
-            Z = fit.columns(block)
-            Z = Z.toarray() if sparse.issparse(Z) else Z
-            return np.column_stack([Z, np.full(len(block), fit.unit)]) if fit.fit_intercept else Z, None
-
-        mean = Gram(radius=radius).mean(data, rows, width=width)
-        noise = curator.noise(second, mean.sensitivity)
-        matrix = symmetric(curator.release(second, mean))
-        diagonal, off = np.diag(matrix)[:k], matrix - np.diag(np.diag(matrix))
-        kept = _signal_share(off, width * (width - 1) * noise**2 / 2)
-    else:
-        diagonal, noise = squares(curator, second, data, fit, radius)
-    middle = max(float(diagonal.mean()), 0.1 * radius**2 / width)
-    diagonal = middle + _signal_share(diagonal - middle, k * noise**2) * (diagonal - middle)
-    matrix = np.diag(np.append(np.maximum(diagonal, 0.25 * middle), [fit.unit**2] * fit.fit_intercept)) + kept * off
-    return inverted(matrix, max(0.2 * min(middle, fit.unit**2), kept * noise * math.sqrt(width)))
-
-
-def inverted(matrix: Floats, floor: float = 1e-250) -> Floats:
-    """Inverse of a symmetric matrix with its eigenvalues raised to a floor, and to what rounding leaves of the largest."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors / np.maximum(values, max(floor, 1e-12 * float(values[-1])))) @ vectors.T)
-
-
-def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, radius: float) -> tuple[Floats, float]:
-    """Released mean square of each chosen column, rows pulled back to ``radius``; and its noise."""
-
-    def rows(block: Block) -> tuple[Any, None]:
-        Z = fit.columns(block)
-        factor = np.minimum(1.0, radius / np.maximum(fit.norms(Z), 1e-300))
-        if sparse.issparse(Z):
-            Z.data = (np.repeat(factor, np.diff(Z.indptr)) * Z.data) ** 2
-            return Z, None
-        return (factor[:, None] * Z) ** 2, None
-
-    mean = Ball(radius=radius**2).mean(data, rows, width=fit.support.size)
-    return curator.release(mechanism, mean), curator.noise(mechanism, mean.sensitivity)
-
-
-def _signal_share(deviation: Floats, noise: float) -> float:
-    """Share of a sum of squares that noise does not explain."""
-    total = float(np.sum(deviation**2))
-    return max(0.0, 1 - noise / total) if total > 0 else 0.0
