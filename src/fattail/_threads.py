@@ -22,7 +22,7 @@ def thread_count() -> int:
 
 def together(tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Results of all tasks: the first is done here, and so is what no other thread has begun by then."""
-    others = [_pool(len(tasks) - 1, os.getpid()).submit(task) for task in tasks[1:]]
+    others = [_pool(thread_count(), os.getpid()).submit(task) for task in tasks[1:]]
     first = tasks[0]()
     return [first, *(task() if other.cancel() else other.result() for task, other in zip(tasks[1:], others, strict=True))]
 

@@ -16,7 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning, audit
 from fattail.algorithms.auto import linear as auto_linear
-from fattail.privacy import Budget, BudgetExceededError
+from fattail.algorithms.common.columns import center_and_scale
+from fattail.data import PrivateData
+from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian
 
 MODELS = [DPLinearRegression, DPHuberRegressor, DPLogisticRegression]
 METHODS = ["auto", "smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped"]
@@ -163,32 +165,27 @@ def test_rare_values_in_a_large_unit_are_not_taken_for_a_dummy():
         assert np.all(np.abs(slopes[:5] - 1) < 0.5) and abs(slopes[5]) * X[:, 5].max() < 50
 
 
-def test_the_scale_of_a_zero_inflated_column_covers_its_octaves():
-    from fattail.algorithms.common.columns import center_and_scale
-    from fattail.data import PrivateData
-    from fattail.privacy import Curator, Gaussian
+def units(X, share, seed):
+    """Private centres and scales of columns, for a share of epsilon = 1."""
+    curator, release = Curator(1.0, 1e-6, random_state=seed), Gaussian("column counts", share, count=4)
+    curator.plan(release, Gaussian("rest", 1 - share))
+    return center_and_scale(curator, release, PrivateData(X), False)
 
+
+def test_the_scale_of_a_zero_inflated_column_covers_its_octaves():
     rng = np.random.default_rng(4)
     X = np.where(rng.random((40_000, 1)) < 0.08, rng.lognormal(8.8, 0.8, (40_000, 1)), 0.0)
     for seed in range(20):
-        curator, release = Curator(1.0, 1e-6, random_state=seed), Gaussian("column counts", 0.0035, count=4)
-        curator.plan(release, Gaussian("rest", 0.9965))
-        (scale,) = center_and_scale(curator, release, PrivateData(X), False)[1]
+        (scale,) = units(X, 0.0035, seed)[1]
         assert X.std() / 5 < scale < 2 * X.std()
 
 
 def test_narrow_columns_far_from_zero_are_measured():
     """A latitude: three rounds of cells, each within one of the last, lead from octaves to its spread."""
-    from fattail.algorithms.common.columns import center_and_scale
-    from fattail.data import PrivateData
-    from fattail.privacy import Curator, Gaussian
-
     spread = np.logspace(-2, 1, 10)
     for seed in range(5):
         X = 47.5 + np.random.default_rng(seed).normal(size=(10_000, 10)) * spread
-        curator, release = Curator(1.0, 1e-6, random_state=seed), Gaussian("column counts", 0.12, count=4)
-        curator.plan(release, Gaussian("rest", 0.88))
-        center, scale = center_and_scale(curator, release, PrivateData(X), False)
+        center, scale = units(X, 0.12, seed)
         assert np.all((scale > 0.7 * spread) & (scale < 1.4 * spread))
         assert np.all(np.abs(center - 47.5) < spread)
 

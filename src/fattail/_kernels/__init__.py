@@ -345,7 +345,7 @@ def grid_cells(V: NDArray[Any], low: Floats, step: Floats, cells: int) -> NDArra
 
 def cell_counts(codes: NDArray[Any], out: Ints) -> None:
     """Add to ``out[j, k]`` the number of ``codes[:, j]`` in cell k: clipped to the range, NaN as cell 0."""
-    histogram.cells_block(_plain(codes if codes.dtype == np.int16 else codes.astype(np.float64)), out)
+    histogram.cells_block(_plain(codes if codes.dtype == np.int16 else np.asarray(codes, dtype=np.float64)), out)
 
 
 def exact_gram(V: NDArray[Any], r: Factors = None, c: Floats | None = None, inv_s: Floats | None = None) -> Ints:

@@ -19,6 +19,7 @@ from numba import njit
 from .memory import address, ask
 
 JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
+FAST = {**JIT, "fastmath": {"nsz", "reassoc", "contract"}}  # for what no bound rests on
 UNIT = 2.0**30
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
@@ -75,7 +76,7 @@ def flush(acc, low, size, out):
         acc[k] = 0.0
 
 
-@njit(**{**JIT, "fastmath": {"nsz", "reassoc", "contract"}})
+@njit(**FAST)
 def dot_block(V, first, last, w, out):
     """Write to ``out`` the products of some rows with ``w``.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .dense import JIT, clamp
+from .dense import FAST, clamp
 
 LARGEST = 1e12  # squares of sums of these are far from the largest single-precision number
 ROWS = 256  # that stay in a core's cache from one step to the next
-FAST = {**JIT, "fastmath": {"nsz", "reassoc", "contract"}}
 
 
 @njit(**FAST)
