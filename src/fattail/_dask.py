@@ -8,6 +8,7 @@ it loses the first; noise is drawn once, by the curator, from the finished sum.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 from fattail.sources import Job, Mask, Source, Sums, total
 from fattail.tables import as_rows, library, schema_of, take_target, text_only
 
-# Partial sums are added in groups of this many on the workers.
+# Partial sums, if there are more than this many, are added in groups of as many on the workers.
 FAN_IN = 16
+# Bytes up to which a pass's parameters travel with every task. Longer ones are a task of their own, which the others wait for.
+SEND_TWICE = 1 << 16
 
 
 class Dask(Source):
@@ -62,24 +65,36 @@ class Dask(Source):
         self._targets = targets.tolist()
 
     def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums:
+        import cloudpickle
         import dask
 
+        packed = cloudpickle.dumps(job)
+        sent = dask.delayed(packed) if len(packed) > SEND_TWICE else packed
         task = dask.delayed(_sum_partition, pure=False, traverse=False)
-        shared = dask.delayed(job, traverse=False)  # sent once, not with every task
         sums = []
         for k, (a, b) in enumerate(pairwise(self._edges.tolist())):
             low, high = max(start, a), min(stop, b)
             if low < high:
                 y = self._targets[k] if self._targets else None if self._y is None else self._y[a:b]
                 seen = None if mask is None else mask[low - start : high - start]
-                sums.append(task(shared, self._parts[k], y, self._name, a, low, high, seen))
-        while len(sums) > 1:
+                sums.append(task(sent, self._parts[k], y, self._name, a, low, high, seen))
+        while len(sums) > FAN_IN:
             sums = [dask.delayed(total)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
-        return dask.compute(*sums)[0]  # type: ignore[no-any-return]
+        result = total(dask.compute(*sums))
+        if result is None:
+            raise ValueError("there are no rows to add up")
+        return result
+
+
+@lru_cache(maxsize=2)
+def _unpacked(packed: bytes) -> Job:
+    import cloudpickle
+
+    return cloudpickle.loads(packed)  # type: ignore[no-any-return]
 
 
 def _sum_partition(
-    job: Job, X: Any, y: NDArray[Any] | None, name: str | None, at: int, low: int, high: int, mask: Mask | None
+    packed: bytes, X: Any, y: NDArray[Any] | None, name: str | None, at: int, low: int, high: int, mask: Mask | None
 ) -> Sums | None:
     """On a worker: the sum over rows ``[low, high)`` of a partition that starts at row ``at``."""
     if name is not None:
@@ -89,7 +104,7 @@ def _sum_partition(
     if y is not None and len(y) != rows.shape[0]:
         raise ValueError(f"a partition has {rows.shape[0]} rows in X and {len(y)} in y")
     window = slice(low - at, high - at)
-    return job([(rows[window], None if y is None else y[window])], low, mask, threads=1)
+    return _unpacked(packed)([(rows[window], None if y is None else y[window])], low, mask, threads=1)
 
 
 def _lengths(X: Any, parts: list[Any]) -> list[int]:

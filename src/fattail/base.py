@@ -62,7 +62,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Streams (files, clusters) are not read for it; see `fattail.sources`.
         """
         if isinstance(X, PrivateData) or is_stream(X):
-            return self._stream(X if isinstance(X, PrivateData) else PrivateData(X, y), ensure_min_samples)
+            return self._stream(X if isinstance(X, PrivateData) else PrivateData(X, y), accept_sparse, ensure_min_samples)
         if is_frame(X):
             X, y = take_target(X, y) if isinstance(y, str) else (X, y)
             schema_of(X).check()  # scikit-learn's message would show a value
@@ -79,9 +79,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             X, y = validate_data(self, X, y, y_numeric=y_numeric, **options)
         return PrivateData(X, y)
 
-    def _stream(self, data: PrivateData, ensure_min_samples: int) -> PrivateData:
+    def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
         """The checks that need no row."""
         name = type(self).__name__
+        if data.is_sparse and not accept_sparse:
+            raise ValueError(f"{name} takes dense rows only, got CSR rows.")
         if self.method in self._at_once:
             data.check_in_memory(f"method={self.method!r}")  # before anything is charged
         if data.n < ensure_min_samples:

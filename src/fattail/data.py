@@ -21,7 +21,7 @@ from fattail.sources import Arrays, Reader, as_source
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 
 # Measured: smaller blocks pay for the interpreter (half as fast at 256 kB), larger ones leave the cache.
-BLOCK_BYTES = 1 << 21
+BLOCK_BYTES = 1 << 22
 # Wide rows leave it anyway, and blocks of few of them pay for vectors of sums that are as wide.
 WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
 # Thinned rows up to this size are worth their memory, since a stream must be read to its end to find them.

@@ -8,6 +8,8 @@ import time
 import numpy as np
 import pytest
 
+import fattail
+from fattail._dask import FAN_IN
 from fattail.data import PrivateData
 from fattail.privacy import Curator, Gaussian, Ledger
 from fattail.robust import Smooth
@@ -81,16 +83,35 @@ def test_a_worker_killed_in_mid_fit_changes_nothing(cluster, tmp_path):
 
 
 @pytest.mark.slow
-def test_only_sums_reach_the_curator(cluster):
-    """What a client gathers in a pass is one small array, however many rows there are."""
-    rows = dask_array.random.default_rng(0).normal(size=(200_000, 4), chunks=(20_000, 4))
+@pytest.mark.parametrize("parts", [10, 100])
+def test_only_sums_reach_the_curator(cluster, parts):
+    """What a client gathers in a pass is a few small arrays, however many rows and partitions there are."""
+    rows = dask_array.random.default_rng(0).normal(size=(200_000, 4), chunks=(200_000 // parts, 4))
     with distributed.Client(cluster) as client:
         gathered = []
         gather = client.gather
         client.gather = lambda *args, **kwargs: gathered.append(gather(*args, **kwargs)) or gathered[-1]
         Smooth(scale=1.0, beta=2.0).mean(PrivateData(rows))
         client.gather = gather
-    assert [np.size(value) for value in gathered] == [4]
+    assert len(gathered) == 1 and np.size(gathered) % 4 == 0 and np.size(gathered) <= 4 * FAN_IN
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+@pytest.mark.parametrize("name", ["DPMean", "DPLinearRegression", "DPLogisticRegression", "DPSparseRegressor", "DPGaussianMixture"])
+def test_fits_are_the_same_on_a_cluster(cluster, name):
+    X = np.concatenate([part_of(k) for k in range(PARTS)])
+    y = (X[:, 3] > 0).astype(float)
+
+    def fitted(X, y):
+        model = getattr(fattail, name)(epsilon=4.0, random_state=0)
+        model.fit(X) if name in ("DPMean", "DPGaussianMixture") else model.fit(X, y)
+        return model.coef_ if hasattr(model, "coef_") else model.mean_ if name == "DPMean" else model.means_
+
+    expected = fitted(X, y)
+    with distributed.Client(cluster):
+        found = fitted(dask_array.from_array(X, (ROWS, 4)), dask_array.from_array(y, ROWS))
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from fattail.data import PrivateData
 from fattail.passes import Job
 from fattail.privacy.bounded import Sample
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed
-from fattail.sources import Chunks, Parquet
+from fattail.sources import Chunks, Parquet, Reader
 
 dask_array = pytest.importorskip("dask.array")
 dask_frame = pytest.importorskip("dask.dataframe")
@@ -168,6 +168,27 @@ def test_passes_travel_and_rows_do_not(name):
     np.testing.assert_array_equal(job([(X, y)], 0), ROBUST[name].mean(data, gradient(np.ones(D)))._value)
     with pytest.raises(TypeError, match="not pickled"):
         cloudpickle.dumps(Job(lambda block: data._reduce(lambda b: b.X), 16))
+
+
+DENSE = ("DPGaussianMixture", "DPMixtureOfRegressions", "DPMissingCovariateRegression")
+METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
+
+
+@pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize(("name", "method"), METHODS, ids=[f"{e}-{m}" for e, m in METHODS])
+def test_every_pass_of_every_method_travels(name, method, form, monkeypatch):
+    """No pass holds on to the rows, so that it could not be sent to a cluster, where others have them."""
+    X, y = rows_of()
+    data = form(X), (y > 0).astype(float) if name.endswith(("Classifier", "LogisticRegression")) else y
+    if form is sparse.csr_array and name in DENSE:
+        with pytest.raises(ValueError, match="dense rows only"):
+            fitted(name, method, PrivateData(*data))
+        return
+    expected = fitted(name, method, PrivateData(*data))
+    here = Reader.sum
+    monkeypatch.setattr(Reader, "sum", lambda self, job, *rest: here(self, cloudpickle.loads(cloudpickle.dumps(job)), *rest))
+    np.testing.assert_array_equal(fitted(name, method, PrivateData(*data)), expected)
 
 
 MODELS = {

@@ -208,7 +208,7 @@ def test_columns_anywhere_in_memory_are_added_up_where_they_are(dtype, every, mo
 
 
 def test_blocks_have_many_rows_while_memory_allows():
-    assert block_rows(400) == 5232, "what fits a cache"
+    assert block_rows(400) == 10_480, "what fits a cache"
     assert block_rows(200_000) == 128, "wide rows: vectors of sums as wide are worth their while"
     assert block_rows(8_000_000) == 16, "and never much memory"
     assert block_rows(400, 1) == 16, "unless the caller says otherwise"

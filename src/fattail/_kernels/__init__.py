@@ -210,8 +210,7 @@ def smooth_sums(block: Block, r: Factors, c: Floats | None, inv_s: Floats, table
     ``table`` is `fattail.robust.catoni.table`'s, for the map ``g`` of one ``beta``.
     """
     extra = [table.core, table.slope, table.tail]
-    with np.errstate(over="ignore", invalid="ignore"):
-        inv_s = inv_s * table.kappa
+    inv_s = dense.scaled(_plain(inv_s), table.kappa)
     _sum_columns(smooth.smooth_block, columns.smooth_columns, sparse.smooth_rows, block, r, c, inv_s, extra, out)
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .dense import FLUSH, JIT, LANES, bound, clamp, fold
+from .dense import FLUSH, JIT, LANES, bound, fold
 from .memory import column_at
-from .smooth import all_values, far, near, select, tail_values
+from .smooth import all_values, beyond, far, near, tail_values
 
 STRIP = 512  # rows whose arguments beyond the core are dealt with at once; a multiple of LANES
 
@@ -44,54 +44,70 @@ def bound_columns(places, like, r, c, inv_s, edge, out):
 
 
 @njit(**JIT)
-def _add_core(v, first, size, r, c, centre, inverse, core, slope, lanes):
-    """Add the core polynomial of the clamped arguments of a strip; count those moved."""
-    moved = 0
+def _add_core(v, first, size, r, c, centre, inverse, square, slope, lanes):
+    """Add the core polynomial of a strip where it is valid; count where it is not."""
+    count = 0
     width = np.uint64(LANES)
     last = first + size
     whole = last - size % width
     for start in range(first, whole, width):
         for k in range(width):
             a = argument(v[start + k], r[start + k], c, centre, inverse)
-            b = clamp(a, core)
-            lanes[k] += near(b, slope)
-            moved += 0 if a == b else 1
+            lanes[k] += near(a, square, slope)
+            count += beyond(a, square)
     for i in range(whole, last):
         a = argument(v[i], r[i], c, centre, inverse)
-        b = clamp(a, core)
-        lanes[0] += near(b, slope)
-        moved += 0 if a == b else 1
-    return moved
+        lanes[0] += near(a, square, slope)
+        count += beyond(a, square)
+    return count
 
 
 @njit(**JIT)
-def _list(v, first, size, r, c, centre, inverse, core, here, flags, words, where, args, listed):
+def _select(flags, words, size, where):
+    """Write to ``where`` the positions of the flags that are set; return how many there are.
+
+    ``words`` are the flags eight at a time: most of them are zero, and the rest need no branch.
+    """
+    eight = np.uint64(8)
+    end = np.uint64(0)
+    for k in range(size, (size + np.uint64(7)) // eight * eight):
+        flags[k] = 0
+    for word in range((size + np.uint64(7)) // eight):
+        if words[word] != 0:
+            for k in range(word * eight, (word + np.uint64(1)) * eight):
+                where[end] = k
+                end += np.uint64(flags[k])
+    return end
+
+
+@njit(**JIT)
+def _list(v, first, size, r, c, centre, inverse, square, here, flags, words, where, args, listed):
     """Append to ``args`` the arguments of a strip that lie beyond the core."""
     for k in range(size):
         here[k] = argument(v[first + k], r[first + k], c, centre, inverse)
-        flags[k] = not abs(here[k]) <= core
-    end = listed + select(flags, words, size, where)
+        flags[k] = beyond(here[k], square)
+    end = listed + _select(flags, words, size, where)
     for k in range(listed, end):
         args[k] = here[where[k - listed]]
     return end
 
 
 @njit(**JIT)
-def _settle(args, count, core, slope, tail, u, h):
-    """Return what the tail's values add to those of `_add_core`."""
-    tail_values(args, count, core, tail, u, h)
+def _settle(args, count, square, tail, u, h):
+    """Return the sum of the tail's values at some arguments."""
+    tail_values(args, count, square, tail, u, h)
     total = 0.0
     for k in range(count):
-        total += far(h[k], args[k]) - near(clamp(args[k], core), slope)
+        total += far(h[k], args[k])
     return total
 
 
 @njit(**JIT)
-def _add_all(v, first, size, r, c, centre, inverse, core, slope, tail, args, u, h, lanes):
+def _add_all(v, first, size, r, c, centre, inverse, square, slope, tail, args, u, h, lanes):
     """Add core or tail polynomial, whichever is valid; count the arguments beyond the core."""
     for k in range(size):
         args[k] = argument(v[first + k], r[first + k], c, centre, inverse)
-    beyond = all_values(args, size, core, slope, tail, u, h)
+    count = all_values(args, size, square, slope, tail, u, h)
     width = np.uint64(LANES)
     whole = size - size % width
     for start in range(np.uint64(0), whole, width):
@@ -99,18 +115,18 @@ def _add_all(v, first, size, r, c, centre, inverse, core, slope, tail, args, u, 
             lanes[k] += h[start + k]
     for k in range(size - whole):
         lanes[k] += h[whole + k]
-    return beyond
+    return count
 
 
 @njit(**JIT)
 def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r v - c) inv_s``; no c is zero.
 
-    As `smooth.smooth_block`, by strips of a column instead of groups of rows: the core polynomial for all and
-    the tail's difference for the few beyond, or both everywhere while those are many.
+    As `smooth.smooth_block`, by strips of a column instead of groups of rows: the core polynomial where it is valid
+    and the tail's for the few beyond, or both everywhere while those are many.
     """
     d, n = places.size, r.size
-    lanes = np.zeros(LANES)
+    lanes, square = np.zeros(LANES), core * core
     here, where, flags = np.empty(STRIP), np.empty(STRIP + 8, dtype=np.uint32), np.zeros(STRIP, dtype=np.uint8)
     words = flags.view(np.uint64)
     args, u, h = np.empty(2 * STRIP), np.empty(2 * STRIP), np.empty(2 * STRIP)
@@ -121,18 +137,18 @@ def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
         for first in range(np.uint64(0), np.uint64(n), np.uint64(STRIP)):
             size = min(np.uint64(STRIP), np.uint64(n) - first)
             if crowded:
-                beyond = _add_all(v, first, size, r, c, centre, inverse, core, slope, tail, here, u, h, lanes)
+                count = _add_all(v, first, size, r, c, centre, inverse, square, slope, tail, here, u, h, lanes)
             else:
-                beyond = _add_core(v, first, size, r, c, centre, inverse, core, slope, lanes)
-                if beyond > 0:
-                    listed = _list(v, first, size, r, c, centre, inverse, core, here, flags, words, where, args, listed)
+                count = _add_core(v, first, size, r, c, centre, inverse, square, slope, lanes)
+                if count > 0:
+                    listed = _list(v, first, size, r, c, centre, inverse, square, here, flags, words, where, args, listed)
                 if listed > np.uint64(STRIP):
-                    total += _settle(args, listed, core, slope, tail, u, h)
+                    total += _settle(args, listed, square, tail, u, h)
                     listed = np.uint64(0)
-            crowded = 4 * beyond > np.int64(size)
+            crowded = 4 * count > np.int64(size)
             if first % np.uint64(FLUSH) == 0:
                 out[j] += np.int64(total + fold(lanes))
                 total = 0.0
         if listed > 0:
-            total += _settle(args, listed, core, slope, tail, u, h)
+            total += _settle(args, listed, square, tail, u, h)
         out[j] += np.int64(total + fold(lanes))

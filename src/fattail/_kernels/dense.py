@@ -1,7 +1,7 @@
 """Column sums of bounded, quantised terms over one dense block of rows.
 
-Every kernel is serial, holds no lock, and (but for products with a vector) is compiled without licence to reorder or to fuse: a
-term has the same bits in a vector lane, in a remainder loop, in numpy and in the sparse twin.
+Every kernel is serial, holds no lock, and (but for products with a vector, and the tail of the smoothed map) is compiled without
+licence to reorder or to fuse: a term has the same bits in a vector lane, in a remainder loop, in numpy and in the sparse twin.
 Terms are integers of at most 2**30 held in float64, so sums of up to 2**22 rows are exact, and the
 order of rows, blocks and threads cannot show.  The block is read once.
 
@@ -14,19 +14,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
-from .memory import address, ask
+from .memory import address, prefetch, room
 
 JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
-FAST = {**JIT, "fastmath": {"nsz", "reassoc", "contract"}}  # for what no bound rests on
+FUSED = {**JIT, "fastmath": {"nsz", "contract"}}  # for what no bound rests on: one rounding for a product and a sum
+FAST = {**JIT, "fastmath": {"nsz", "reassoc", "contract"}}  # and sums in any order
 UNIT = 2.0**30
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
 TILE = 4096  # columns swept before the next row, so that their sums stay in a core's cache
-STRIP = 128  # columns of a wide row that are swept at once
 GROUP = 16384  # terms of the rows that are swept at once
 LEAST = 16  # rows, however wide
+WIDE = 1000  # columns from which on products are found for four rows at once
 NEAR = 1 << 13  # bytes from what is being added to what memory is asked for
 LANES = 32  # partial sums of a row's squares
 
@@ -62,8 +63,14 @@ def argument(v, r, c, centre, inverse, k):
 
 
 @njit(**JIT)
+def scaled(values, factor):
+    """Return ``values * factor``; numpy would warn of overflow, or take longer to be told not to than to multiply."""
+    return values * factor
+
+
+@njit(**JIT)
 def load(value, low, size, tile):
-    """Copy a stretch of a vector, if there is one, to ``tile``: the compiler can see that nothing else is there."""
+    """Copy a stretch of a vector, if there is one, to ``tile``."""
     if value is not None:
         for k in range(size):
             tile[k] = value[low + k]
@@ -77,18 +84,39 @@ def flush(acc, low, size, out):
 
 
 @njit(**FAST)
+def _dot(v, w):
+    total = 0.0
+    for j in range(w.size):
+        total += v[j] * w[j]
+    return total
+
+
+@njit(**FAST)
+def _dot_four(v0, v1, v2, v3, w):
+    """Return the products of four rows with ``w``, which comes from the cache once for all of them."""
+    p0, p1, p2, p3 = 0.0, 0.0, 0.0, 0.0
+    for j in range(w.size):
+        p0 += v0[j] * w[j]
+        p1 += v1[j] * w[j]
+        p2 += v2[j] * w[j]
+        p3 += v3[j] * w[j]
+    return p0, p1, p2, p3
+
+
+@njit(**JIT)
 def dot_block(V, first, last, w, out):
     """Write to ``out`` the products of some rows with ``w``.
 
     No bound rests on these, so the compiler may order and fuse the sum of a row as it likes: it
-    does so alike for every row.
+    does so alike for every row, since the last ones of wide rows, if fewer than four, are taken several times.
     """
-    d = V.shape[1]
-    for i in range(first, last):
-        total = 0.0
-        for j in range(d):
-            total += V[i, j] * w[j]
-        out[i] = total
+    if w.size < WIDE:
+        for i in range(first, last):
+            out[i] = _dot(V[i], w)
+    else:
+        for i in range(first, last, 4):
+            i1, i2, i3 = min(i + 1, last - 1), min(i + 2, last - 1), min(i + 3, last - 1)
+            out[i], out[i1], out[i2], out[i3] = _dot_four(V[i], V[i1], V[i2], V[i3], w)
 
 
 @njit(**JIT)
@@ -103,32 +131,53 @@ def residuals(V, first, last, w, y, level, limit, r):
 
 @njit(**JIT)
 def spill(acc, low, size, sums):
-    """Move the sums of a tile to those of all columns."""
+    """Add the sums of a tile to those of all columns."""
     for k in range(np.uint64(size)):
         sums[np.uint64(low) + k] += acc[k]
-        acc[k] = 0.0
 
 
 @njit(**JIT, inline="always")
-def _add_strip(V, i, start, first, last, ri, c, centre, inverse, edge, acc):
-    for k in range(first, last):
+def _add_row(V, i, start, size, ri, c, centre, inverse, edge, acc):
+    for k in range(size):
         acc[k] += bound(argument(V[i, start + k], ri, c, centre, inverse, k), edge)
 
 
+@njit(**JIT, inline="always")
+def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, centre, inverse, edge, acc):
+    """Add a part of four rows: sums and scales come from the cache once for all of them."""
+    for k in range(first, first + size):
+        b0 = bound(argument(V[i, start + k], r0, c, centre, inverse, k), edge)
+        b1 = bound(argument(V[i + 1, start + k], r1, c, centre, inverse, k), edge)
+        b2 = bound(argument(V[i + 2, start + k], r2, c, centre, inverse, k), edge)
+        b3 = bound(argument(V[i + 3, start + k], r3, c, centre, inverse, k), edge)
+        acc[k] += (b0 + b1) + (b2 + b3)
+
+
 @njit(**JIT)
-def _add_bounded(V, rows, start, size, r, c, centre, inverse, edge, acc, ahead):
-    """Add the terms of some rows, a strip at a time, and ask for the memory ``ahead`` bytes on."""
-    none, strip, item = np.uint64(0), np.uint64(STRIP), np.uint64(V.itemsize)
-    for i in range(rows[0], rows[1]):
-        there = address(V, i, start) + np.uint64(ahead)
-        if size <= strip:  # a loop from zero on is faster
-            _add_strip(V, i, start, none, size, r[i], c, centre, inverse, edge, acc)
-            ask(there, size * item)
-        else:
-            for first in range(none, size, strip):
-                last = min(first + strip, size)
-                _add_strip(V, i, start, first, last, r[i], c, centre, inverse, edge, acc)
-                ask(there + first * item, (last - first) * item)
+def _add_bounded(V, rows, low, size, r, c, inv_s, edge, sums, ahead):
+    """Add the terms of some rows, and ask for the memory ``ahead`` bytes on.
+
+    Eight columns of four rows at a time, a line of memory each.
+    """
+    acc, inverse, centre = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
+    load(c, low, size, centre)
+    load(inv_s, low, size, inverse)
+    for k in range(size):
+        acc[k] = 0.0
+    start, eight = np.uint64(low), np.uint64(8)
+    whole, rest = size // eight * eight, rows[1] - (rows[1] - rows[0]) % 4
+    for top in range(rows[0], rest, 4):
+        r0, r1, r2, r3 = r[top], r[top + 1], r[top + 2], r[top + 3]
+        for first in range(np.uint64(0), size, eight):
+            if first < whole:  # a loop of constant length is faster
+                _add_four(V, top, start, first, eight, r0, r1, r2, r3, c, centre, inverse, edge, acc)
+            else:
+                _add_four(V, top, start, first, size - whole, r0, r1, r2, r3, c, centre, inverse, edge, acc)
+            for i in range(top, top + 4):
+                prefetch(address(V, i, start + first) + np.uint64(ahead))
+    for i in range(rest, rows[1]):
+        _add_row(V, i, start, size, r[i], c, centre, inverse, edge, acc)
+    spill(acc, low, size, sums)
 
 
 @njit(**JIT)
@@ -139,21 +188,14 @@ def bound_block(V, r, w, y, level, limit, c, inv_s, edge, out):
     cache when their terms are added, while memory brings the next ones.
     """
     n, d = V.shape
-    width, group = min(TILE, d), max(LEAST, GROUP // d)
-    acc, sums, inverse, centre = np.zeros(width), np.zeros(d), np.empty(width), np.empty(0 if c is None else width)
+    group, sums = max(LEAST, GROUP // d // 4 * 4), np.zeros(d)
     ahead = NEAR if w is None else group * d * V.itemsize
     for top in range(0, n, group):
         rows = (top, min(top + group, n))
         if w is not None:
             residuals(V, rows[0], rows[1], w, y, level, limit, r)
         for low in range(0, d, TILE):
-            start, size = np.uint64(low), np.uint64(min(TILE, d - low))
-            if top == 0 or d > TILE:
-                load(c, low, size, centre)
-                load(inv_s, low, size, inverse)
-            _add_bounded(V, rows, start, size, r, c, centre, inverse, edge, acc, ahead)
-            if d > TILE or top % FLUSH < group or rows[1] == n:
-                spill(acc, low, size, sums)
+            _add_bounded(V, rows, low, np.uint64(min(TILE, d - low)), r, c, inv_s, edge, sums, ahead)
         if top % FLUSH < group or rows[1] == n:
             flush(sums, 0, d, out)
 

@@ -1,4 +1,4 @@
-"""Memory by address: asking for it before it is needed, and columns that lie anywhere."""
+"""Memory by address: asking for it before it is needed, columns that lie anywhere, and room on the stack."""
 
 from __future__ import annotations
 
@@ -36,6 +36,24 @@ def ask(place, size):
     """Ask for the cache lines of ``size`` bytes from an address on."""
     for line in range(np.uint64(0), np.uint64(size), np.uint64(LINE)):
         prefetch(place + line)
+
+
+@intrinsic(prefer_literal=True)
+def room(typing, size, like):
+    """Return a pointer to a constant number of entries of the type of ``like`` on the stack of the caller.
+
+    The compiler can see that nothing else is there. It cannot for `np.empty`, and so asks before every loop
+    whether two arrays overlap, which takes as long as a short loop.
+    """
+    count = size.literal_value
+
+    def generate(context, builder, signature, arguments):
+        with builder.goto_entry_block():
+            place = builder.alloca(context.get_data_type(like), size=ir.Constant(ir.IntType(64), count))
+        place.align = LINE
+        return place
+
+    return types.CPointer(like)(size, like), generate
 
 
 @intrinsic

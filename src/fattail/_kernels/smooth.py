@@ -1,6 +1,7 @@
 """Column sums of the smoothed map over one dense block of rows.
 
-As in `dense`: integers of at most 2**30 in float64, no licence to reorder or to fuse, NaN counts as 0.
+As in `dense`: integers of at most 2**30 in float64, NaN counts as 0, no licence to reorder, and only the tail polynomial,
+which a clamp follows, may be fused.
 """
 
 from __future__ import annotations
@@ -8,19 +9,29 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
-from .dense import FLUSH, GROUP, JIT, LEAST, NEAR, STRIP, TILE, UNIT, argument, clamp, flush, load, residuals, spill
-from .memory import address, ask
+from .dense import FLUSH, FUSED, GROUP, JIT, LEAST, NEAR, TILE, UNIT, argument, clamp, flush, load, residuals, spill
+from .memory import address, ask, prefetch, room
 
 PROBE = 4  # rows that tell how to begin
+MANY = 8  # one argument in so many beyond the core makes it faster to find the tail polynomial everywhere
 LIST = 512  # arguments beyond the core that are dealt with at once
+THESE = 4 * 8  # arguments that are looked at together
+MOST = LIST + THESE
+EIGHTS = TILE // 8 + 1
 
 
 @njit(**JIT)
-def inner(b, slope):
+def beyond(a, square):
+    """Return 1 for arguments beyond the core, whose square is ``square``, and for NaN, else 0."""
+    return 0 if a * a <= square else 1
+
+
+@njit(**JIT)
+def inner(a, slope):
     """Evaluate the smoothed map within its core, in units of 2**-30."""
-    return b * (slope - b * b)
+    return a * (slope - a * a)
 
 
 @njit(**JIT)
@@ -30,8 +41,9 @@ def outer(h, a):
 
 
 @njit(**JIT)
-def near(b, slope):
-    return np.rint(inner(b, slope))
+def near(a, square, slope):
+    """Return the rounded map within its core, and 0 beyond."""
+    return 0.0 if beyond(a, square) else np.rint(inner(a, slope))
 
 
 @njit(**JIT)
@@ -39,154 +51,163 @@ def far(h, a):
     return np.rint(outer(h, a))
 
 
-@njit(**JIT)
-def tail_values(args, count, core, tail, u, h):
-    """Write to ``h`` the tail polynomial at ``args``, three steps of Horner's rule at a time.
+@njit(**FUSED)
+def tail_values(args, count, square, tail, u, h):
+    """Write to ``h`` the tail polynomial at ``args``, three steps of Horner's rule first, then six at a time.
 
     Longer chains of steps would wait for each other, shorter ones for memory.
     """
-    square = core * core
+    t0, t1, t2, t3 = tail[0], tail[1], tail[2], tail[3]
     for k in range(np.uint64(count)):
-        u[k] = 4.0 * square / (square + args[k] * args[k]) - 1.0
-        h[k] = tail[0]
-    for step in range(1, tail.size, 3):
-        t0, t1, t2 = tail[step], tail[step + 1], tail[step + 2]
+        v = 4.0 * square / (square + args[k] * args[k]) - 1.0
+        u[k], h[k] = v, ((t0 * v + t1) * v + t2) * v + t3
+    for step in range(4, tail.size, 6):
+        t0, t1, t2, t3, t4, t5 = tail[step], tail[step + 1], tail[step + 2], tail[step + 3], tail[step + 4], tail[step + 5]
         for k in range(np.uint64(count)):
-            h[k] = ((h[k] * u[k] + t0) * u[k] + t1) * u[k] + t2
+            v = u[k]
+            h[k] = (((((h[k] * v + t0) * v + t1) * v + t2) * v + t3) * v + t4) * v + t5
 
 
 @njit(**JIT)
-def all_values(args, count, core, slope, tail, u, h):
+def all_values(args, count, square, slope, tail, u, h):
     """Write to ``h`` the smoothed map at ``args``, both polynomials found everywhere; count those beyond the core."""
-    tail_values(args, count, core, tail, u, h)
-    beyond = 0
+    tail_values(args, count, square, tail, u, h)
+    total = 0
     for k in range(np.uint64(count)):
-        a, b = args[k], clamp(args[k], core)
-        close, distant = inner(b, slope), outer(h[k], a)
-        h[k] = np.rint(close if a == b else distant)  # one rounding serves either
-        beyond += 0 if a == b else 1
-    return beyond
-
-
-@njit(**JIT)
-def select(flags, words, size, where):
-    """Write to ``where`` the positions of the flags that are set; return how many there are.
-
-    ``words`` are the flags eight at a time: most of them are zero, and the rest need no branch.
-    """
-    eight = np.uint64(8)
-    end = np.uint64(0)
-    for k in range(size, (size + np.uint64(7)) // eight * eight):
-        flags[k] = 0
-    for word in range((size + np.uint64(7)) // eight):
-        if words[word] != 0:
-            for k in range(word * eight, (word + np.uint64(1)) * eight):
-                where[end] = k
-                end += np.uint64(flags[k])
-    return end
+        a = args[k]
+        h[k] = np.rint(outer(h[k], a) if beyond(a, square) else inner(a, slope))  # one rounding serves either
+        total += beyond(a, square)
+    return total
 
 
 @njit(**JIT, inline="always")
-def _add_strip(V, i, start, first, last, ri, c, centre, inverse, core, slope, acc):
-    """Add the core polynomial of the clamped arguments of a part of a row; count those moved."""
+def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, centre, inverse, square, slope, acc):
+    """Add the core polynomial of a part of four rows where it is valid; count where it is not.
+
+    Sums and scales come from the cache once for all of them.
+    """
     count = 0
-    for k in range(first, last):
-        a = argument(V[i, start + k], ri, c, centre, inverse, k)
-        b = clamp(a, core)
-        acc[k] += near(b, slope)
-        count += 0 if a == b else 1
+    for k in range(first, first + size):
+        a0 = argument(V[i, start + k], r0, c, centre, inverse, k)
+        a1 = argument(V[i + 1, start + k], r1, c, centre, inverse, k)
+        a2 = argument(V[i + 2, start + k], r2, c, centre, inverse, k)
+        a3 = argument(V[i + 3, start + k], r3, c, centre, inverse, k)
+        acc[k] += (near(a0, square, slope) + near(a1, square, slope)) + (near(a2, square, slope) + near(a3, square, slope))
+        count += beyond(a0, square) + beyond(a1, square) + beyond(a2, square) + beyond(a3, square)
     return count
 
 
 @njit(**JIT)
-def _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, moved, ahead):
-    """Add the strips of some rows, note how many were moved in each, and ask for the memory ``ahead`` bytes on."""
-    none, strip, item = np.uint64(0), np.uint64(STRIP), np.uint64(V.itemsize)
-    total = 0
-    for i in range(rows[0], rows[1]):
-        there = address(V, i, start) + np.uint64(ahead)
-        if size <= strip:  # a loop from zero on is faster
-            count = _add_strip(V, i, start, none, size, r[i], c, centre, inverse, core, slope, acc)
-            ask(there, size * item)
-            moved[i - rows[0], 0] = count
-            total += count
-        else:
-            for first in range(none, size, strip):
-                last = min(first + strip, size)
-                count = _add_strip(V, i, start, first, last, r[i], c, centre, inverse, core, slope, acc)
-                ask(there + first * item, (last - first) * item)
-                moved[i - rows[0], first // strip] = count
-                total += count
-    return total
-
-
-@njit(**JIT)
-def _settle(args, columns, count, core, slope, tail, u, h, acc):
-    """Replace what `_add_core` added for some arguments by the tail's value."""
-    tail_values(args, count, core, tail, u, h)
+def _settle(waiting, count, square, tail, acc):
+    """Add the tail's values of the arguments that wait."""
+    args, columns, u, h = waiting
+    tail_values(args, count, square, tail, u, h)
     for k in range(np.uint64(count)):
-        h[k] = far(h[k], args[k]) - near(clamp(args[k], core), slope)
+        h[k] = far(h[k], args[k])
     for k in range(np.uint64(count)):
         acc[columns[k]] += h[k]
 
 
 @njit(**JIT)
-def _mend(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, moved):
-    """List the arguments that `_add_core` moved and settle them together."""
-    here, flags, where = np.empty(STRIP), np.zeros(STRIP, dtype=np.uint8), np.empty(STRIP + 8, dtype=np.uint32)
-    words = flags.view(np.uint64)
-    args, columns = np.empty(LIST + STRIP), np.empty(LIST + STRIP, dtype=np.uint32)
-    u, h = np.empty(LIST + STRIP), np.empty(LIST + STRIP)
-    listed = np.uint64(0)
-    for i in range(rows[0], rows[1]):
-        for first in range(np.uint64(0), size, np.uint64(STRIP)):
-            if moved[i - rows[0], first // np.uint64(STRIP)] > 0:
-                many, begin = min(np.uint64(STRIP), size - first), start + first
-                for k in range(many):
-                    here[k] = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
-                    flags[k] = not abs(here[k]) <= core
-                end = listed + select(flags, words, many, where)
-                for k in range(listed, end):
-                    args[k], columns[k] = here[where[k - listed]], where[k - listed] + first
-                listed = end
-                if listed > np.uint64(LIST):
-                    _settle(args, columns, listed, core, slope, tail, u, h, acc)
-                    listed = np.uint64(0)
-    _settle(args, columns, listed, core, slope, tail, u, h, acc)
+def _mend(V, i, start, size, r, c, centre, inverse, square, tail, noted, many, waiting, listed, acc):
+    """List, without a branch, the arguments beyond the core in noted eights of columns of four rows.
+
+    Settle them once they are enough; return how many wait.
+    """
+    args, columns, _, _ = waiting
+    here = carray(room(THESE, 0.0), THESE)
+    r0, r1, r2, r3 = r[i], r[i + 1], r[i + 2], r[i + 3]
+    for n in range(many):
+        first = noted[n]
+        width = min(np.uint64(8), size - first)
+        for k in range(width):
+            j = first + k
+            here[4 * k] = argument(V[i, start + j], r0, c, centre, inverse, j)
+            here[4 * k + 1] = argument(V[i + 1, start + j], r1, c, centre, inverse, j)
+            here[4 * k + 2] = argument(V[i + 2, start + j], r2, c, centre, inverse, j)
+            here[4 * k + 3] = argument(V[i + 3, start + j], r3, c, centre, inverse, j)
+        for k in range(4 * width):
+            args[listed], columns[listed] = here[k], first + k // np.uint64(4)
+            listed += np.uint64(beyond(here[k], square))
+        if listed > LIST:
+            _settle(waiting, listed, square, tail, acc)
+            listed = np.uint64(0)
+    return listed
 
 
 @njit(**JIT)
-def _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, ahead):
-    """Add core or tail polynomial, whichever is valid, count the arguments beyond the core, and ask for memory as `_add_core`."""
+def _add_all(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead):
+    """Add the terms of some rows, ask for the memory ``ahead`` bytes on, and return how many lay beyond the core.
+
+    Both polynomials are found everywhere.
+    """
     together = max(1, LIST // size)  # rows: loops are long even where rows are short
-    args, u, h = np.empty(LIST), np.empty(LIST), np.empty(LIST)
+    args, u, h = np.empty(MOST), np.empty(MOST), np.empty(MOST)
     total = 0
     for top in range(rows[0], rows[1], together):
         bottom = min(top + together, rows[1])
         for first in range(np.uint64(0), size, np.uint64(LIST)):
-            many, begin = min(np.uint64(LIST), size - first), start + first
+            many, begin = min(np.uint64(LIST), size - first), np.uint64(low) + first
             at = np.uint64(0)
             for i in range(top, bottom):
                 for k in range(many):
-                    args[at + k] = argument(V[i, begin + k], r[i], c, centre, inverse, first + k)
+                    args[at + k] = argument(V[i, begin + k], r[i], c, c, inv_s, begin + k)
                 ask(address(V, i, begin) + np.uint64(ahead), many * np.uint64(V.itemsize))
                 at += many
-            total += all_values(args, at, core, slope, tail, u, h)
+            total += all_values(args, at, square, slope, tail, u, h)
             at = np.uint64(0)
             for _ in range(top, bottom):
                 for k in range(many):
-                    acc[first + k] += h[at + k]
+                    sums[begin + k] += h[at + k]
                 at += many
     return total
 
 
 @njit(**JIT)
-def _beyond(V, rows, start, size, r, c, centre, inverse, core):
-    """Count the arguments beyond the core."""
+def _add_core(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead):
+    """Do as `_add_all`, but list the arguments beyond the core, and find the tail polynomial for those alone.
+
+    Eight columns of four rows at a time, a line of memory each.
+    """
+    acc, inverse, centre = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
+    args, columns = carray(room(MOST, 0.0), MOST), carray(room(MOST, np.uint32(0)), MOST)
+    waiting = args, columns, carray(room(MOST, 0.0), MOST), carray(room(MOST, 0.0), MOST)
+    noted = carray(room(EIGHTS, np.uint64(0)), EIGHTS)
+    load(c, low, size, centre)
+    load(inv_s, low, size, inverse)
+    for k in range(size):
+        acc[k] = 0.0
+    start, eight = np.uint64(low), np.uint64(8)
+    whole = size // eight * eight
+    listed, rest = np.uint64(0), rows[1] - (rows[1] - rows[0]) % 4
+    total = _add_all(V, (rest, rows[1]), low, size, r, c, inv_s, square, slope, tail, sums, ahead)
+    for top in range(rows[0], rest, 4):
+        r0, r1, r2, r3 = r[top], r[top + 1], r[top + 2], r[top + 3]
+        many = np.uint64(0)
+        for first in range(np.uint64(0), size, eight):
+            if first < whole:  # a loop of constant length is faster
+                count = _add_four(V, top, start, first, eight, r0, r1, r2, r3, c, centre, inverse, square, slope, acc)
+            else:
+                count = _add_four(V, top, start, first, size - whole, r0, r1, r2, r3, c, centre, inverse, square, slope, acc)
+            for i in range(top, top + 4):
+                prefetch(address(V, i, start + first) + np.uint64(ahead))
+            noted[many] = first
+            many += np.uint64(count > 0)
+            total += count
+        if many > 0:
+            listed = _mend(V, top, start, size, r, c, centre, inverse, square, tail, noted, many, waiting, listed, acc)
+    _settle(waiting, listed, square, tail, acc)
+    spill(acc, low, size, sums)
+    return total
+
+
+@njit(**JIT)
+def _count(V, rows, size, r, c, inv_s, square):
+    """Count the arguments beyond the core in the first columns of some rows."""
     count = 0
     for i in range(rows[0], rows[1]):
         for k in range(size):
-            count += 0 if abs(argument(V[i, start + k], r[i], c, centre, inverse, k)) <= core else 1
+            count += beyond(argument(V[i, k], r[i], c, c, inv_s, k), square)
     return count
 
 
@@ -194,18 +215,15 @@ def _beyond(V, rows, start, size, r, c, centre, inverse, core):
 def smooth_block(V, r, w, y, level, limit, c, inv_s, core, slope, tail, out):
     """Add to ``out`` the column sums of the smoothed map of ``(r V - c) inv_s``; no c is zero.
 
-    A few rows at a time, as in `dense.bound_block`, also as to ``w``. A first sweep clamps the arguments to the
-    core, adds the core polynomial in vector registers, and counts the arguments that the clamp moved: few, by design. Those are
-    listed, and the tail polynomial replaces what was added for them. While they are many, as
-    with a badly chosen scale, rows take both polynomials everywhere instead. Integers, so
-    differences are exact; the counts decide speed, never a result. A term is bounded because a
-    clamped argument is, and the core polynomial is public and below 2**30 there; beyond the core,
+    A few rows at a time, as in `dense.bound_block`, also as to ``w``. A first sweep adds the core polynomial where it is
+    valid, in vector registers, and counts where it is not: at few places, by design. Those are listed, and
+    the tail polynomial is added for them. While they are many, as with a badly chosen scale, rows take both polynomials
+    everywhere instead. Integers, so the order of additions cannot show; the counts decide speed, never a result.
+    A term is bounded because the core polynomial is public and below 2**30 on the core; beyond it,
     because `far` ends in a clamp.
     """
     n, d = V.shape
-    width, group = min(TILE, d), max(LEAST, GROUP // d)
-    acc, sums, inverse, centre = np.zeros(width), np.zeros(d), np.empty(width), np.empty(0 if c is None else width)
-    moved = np.empty((group, (width - 1) // STRIP + 1), dtype=np.int64)
+    group, sums, square = max(LEAST, GROUP // d // 4 * 4), np.zeros(d), core * core
     ahead = NEAR if w is None else group * d * V.itemsize
     crowded = False
     for top in range(0, n, group):
@@ -213,21 +231,14 @@ def smooth_block(V, r, w, y, level, limit, c, inv_s, core, slope, tail, out):
         if w is not None:
             residuals(V, rows[0], rows[1], w, y, level, limit, r)
         for low in range(0, d, TILE):
-            start, size = np.uint64(low), np.uint64(min(TILE, d - low))
-            if top == 0 or d > TILE:
-                load(c, low, size, centre)
-                load(inv_s, low, size, inverse)
+            size = np.uint64(min(TILE, d - low))
             if top == 0 and low == 0:
                 probe = (0, min(PROBE, n))
-                crowded = 4 * _beyond(V, probe, start, size, r, c, centre, inverse, core) > probe[1] * np.int64(size)
+                crowded = MANY * _count(V, probe, size, r, c, inv_s, square) > probe[1] * np.int64(size)
             if crowded:
-                beyond = _add_all(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, ahead)
+                count = _add_all(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead)
             else:
-                beyond = _add_core(V, rows, start, size, r, c, centre, inverse, core, slope, acc, moved, ahead)
-                if beyond > 0:
-                    _mend(V, rows, start, size, r, c, centre, inverse, core, slope, tail, acc, moved)
-            crowded = 4 * beyond > (rows[1] - rows[0]) * np.int64(size)
-            if d > TILE or top % FLUSH < group or rows[1] == n:
-                spill(acc, low, size, sums)
+                count = _add_core(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead)
+            crowded = MANY * count > (rows[1] - rows[0]) * np.int64(size)
         if top % FLUSH < group or rows[1] == n:
             flush(sums, 0, d, out)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from .dense import JIT, LANES, UNIT, argument, bound, clamp, finite, fold, rescale, shrink
-from .smooth import far, near, tail_values
+from .smooth import all_values, beyond, far, near, tail_values
 
 STRIP = 512  # entries whose arguments are put through the smoothed map together
 
@@ -41,42 +41,28 @@ def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
 
 
 @njit(**JIT)
-def smooth_one(a, core, slope, tail):
-    """Evaluate the smoothed map at one argument, rounded, in units of 2**-30."""
-    if abs(a) <= core:
-        return near(a, slope)
-    square = core * core
-    u = 4.0 * square / (square + a * a) - 1.0
-    h = tail[0]
-    for k in range(1, tail.size):
-        h = h * u + tail[k]
-    return far(h, a)
-
-
-@njit(**JIT)
-def _add_strip(args, columns, count, core, slope, tail, beyond, u, g, h, out):
+def _add_strip(args, columns, count, square, slope, tail, places, u, g, h, out):
     """Add the smoothed map of some arguments to their columns; ``args`` is overwritten.
 
-    As in `smooth`: the core polynomial for all, in vector registers; then the tail polynomial for
-    those, listed without a branch, that the clamp to the core moved.
+    As in `smooth`: the core polynomial where it is valid, in vector registers; then the tail polynomial for
+    the others, listed without a branch.
     """
-    moved = 0
+    missed = 0
     for k in range(np.uint64(count)):
-        b = clamp(args[k], core)
-        h[k] = near(b, slope)
-        moved += 0 if args[k] == b else 1
-    if moved > 0:
+        h[k] = near(args[k], square, slope)
+        missed += beyond(args[k], square)
+    if missed > 0:
         listed = np.uint64(0)
         for k in range(np.uint64(count)):
-            beyond[listed] = k
-            listed += np.uint64(not abs(args[k]) <= core)
+            places[listed] = k
+            listed += np.uint64(beyond(args[k], square))
         for k in range(listed):
-            args[k] = args[beyond[k]]
-        tail_values(args, listed, core, tail, u, g)
+            args[k] = args[places[k]]
+        tail_values(args, listed, square, tail, u, g)
         for k in range(listed):
             g[k] = far(g[k], args[k])
         for k in range(listed):
-            h[beyond[k]] = g[k]
+            h[places[k]] = g[k]
     for k in range(np.uint64(count)):
         out[columns[k]] += np.int64(h[k])
 
@@ -87,8 +73,8 @@ def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, tail, out):
     d = out.size
     zeros = np.zeros(0 if c is None else d, dtype=np.int64)
     args, u, g, h = np.empty(STRIP), np.empty(STRIP), np.empty(STRIP), np.empty(STRIP)
-    columns, beyond = np.empty(STRIP, dtype=np.int64), np.empty(STRIP, dtype=np.uint32)
-    have = np.uint64(0)
+    columns, places = np.empty(STRIP, dtype=np.int64), np.empty(STRIP, dtype=np.uint32)
+    have, square = np.uint64(0), core * core
     rows = 0
     for i in range(indptr.size - 1):
         finite_row = abs(r[i]) < math.inf
@@ -104,12 +90,16 @@ def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, tail, out):
                 columns[have] = j
                 have += np.uint64(1)
                 if have == STRIP:
-                    _add_strip(args, columns, have, core, slope, tail, beyond, u, g, h, out)
+                    _add_strip(args, columns, have, square, slope, tail, places, u, g, h, out)
                     have = np.uint64(0)
-    _add_strip(args, columns, have, core, slope, tail, beyond, u, g, h, out)
+    _add_strip(args, columns, have, square, slope, tail, places, u, g, h, out)
     if c is not None:
+        at_zero, terms = np.empty(d), np.empty(d)
         for j in range(d):
-            out[j] += (rows + zeros[j]) * np.int64(smooth_one((0.0 - c[j]) * inv_s[j], core, slope, tail))
+            at_zero[j] = (0.0 - c[j]) * inv_s[j]
+        all_values(at_zero, d, square, slope, tail, np.empty(d), terms)
+        for j in range(d):
+            out[j] += (rows + zeros[j]) * np.int64(terms[j])
 
 
 @njit(**JIT)

@@ -161,7 +161,7 @@ class Model:
 
     def __init__(self, curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, problem: Problem) -> None:
         self.curator, self.data, self.some, self.few, self.problem = curator, data, some, few, problem
-        self.p, self.logistic = problem.p, problem.target.logistic
+        self.p = problem.p
         self.w = problem.start
         self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
         self.renewals = 0
@@ -183,8 +183,8 @@ class Model:
         self.lengths = share, length * unit
 
     def count_residuals(self, release: Gaussian) -> None:
-        frame, w = self.problem.frame, self.w
-        codes = _codes(lambda block: self.problem.response(block) - frame.predict(block, w))
+        problem, w = self.problem, self.w
+        codes = _codes(lambda block: problem.response(block) - problem.frame.predict(block, w))
         self.residuals = _distribution(self.curator, release, self.few, codes)
 
     def step(self, gradient: Gaussian, reference: Gaussian, damping: float, data: PrivateData) -> None:
@@ -202,16 +202,16 @@ class Model:
 
     def gradient(self, release: Gaussian, best: Choice, data: PrivateData) -> Floats:
         """Mean of clipped residuals times pulled-back rows."""
-        frame, w = self.problem.frame, self.w
+        problem, w = self.problem, self.w
 
         def rows(block: Block) -> tuple[Singles, Floats]:
-            u, weight, length = frame.rows(block)
-            prediction = frame.predict(block, w)
-            if self.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
+            u, weight, length = problem.frame.rows(block)
+            response, prediction = problem.response(block), problem.frame.predict(block, w)
+            if problem.target.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
                 chance = expit(prediction)
-                slope, length = self.problem.response(block) - chance, length * np.maximum(chance, 1 - chance)
+                slope, length = response - chance, length * np.maximum(chance, 1 - chance)
             else:
-                slope = np.clip(self.problem.response(block) - prediction, -best.clip, best.clip)
+                slope = np.clip(response - prediction, -best.clip, best.clip)
             return u, slope * weight * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))
 
         mean = Ball(radius=best.clip * best.radius).mean(data, rows, width=self.p)
@@ -219,7 +219,8 @@ class Model:
 
     def mean_row(self, release: Gaussian, radius: float) -> Floats:
         """Mean of pulled-back rows."""
-        mean = Ball(radius=radius).mean(self.few, lambda b: self.problem.frame.rows(b)[:2], width=self.p)
+        frame = self.problem.frame
+        mean = Ball(radius=radius).mean(self.few, lambda b: frame.rows(b)[:2], width=self.p)
         return self.curator.release(release, mean)
 
     def fit(self, steps: int) -> LinearFit:
@@ -255,8 +256,8 @@ class Wide:
 
     def _reach(self, model: Model) -> float:
         """Upper edge of the highest octave of residuals that is seen."""
-        frame, w = model.problem.frame, model.w
-        codes = _codes(lambda block: frame.predict(block, w) - model.problem.response(block), 1)
+        problem, w = model.problem, model.w
+        codes = _codes(lambda block: problem.frame.predict(block, w) - problem.response(block), 1)
         counts = Histogram(OCTAVES).counts(model.few, codes)
         released = model.curator.release(self.tails, counts)[0]
         seen = np.flatnonzero(_seen(released, model.curator.noise(self.tails, math.sqrt(2)), 1))
@@ -292,12 +293,12 @@ class Wide:
         model.noise = (1 - keep) ** 2 * model.noise + keep**2 * error
 
     def _move_intercept(self, model: Model) -> None:
-        n, curator, frame, w = model.data.n, model.curator, model.problem.frame, model.w
+        n, curator, problem, w = model.data.n, model.curator, model.problem, model.w
         share, size = model.residuals
         clip = 2 * self._reach(model)
 
         def residual(block: Block) -> tuple[Floats, None]:
-            return (model.problem.response(block) - frame.predict(block, w))[:, None], None
+            return (problem.response(block) - problem.frame.predict(block, w))[:, None], None
 
         shift = curator.release(self.intercept, Clip(bound=clip).mean(model.data, residual, width=1).to("l2"))
         model.w = np.append(w[:-1], w[-1] + shift[0])
@@ -356,7 +357,7 @@ def _best(model: Model, noise: float) -> Choice:
     pulled = np.minimum(length, radii[:, None])
     curvature = np.maximum(pulled @ (share * length) / total, 0.02)
     variance = pulled**2 @ share
-    if model.logistic:
+    if model.problem.target.logistic:
         # A label's variance is the curvature of its loss, which the second matrix contains.
         clips, kept, square = np.ones(1), np.full(1, model.bend), np.full(1, model.bend)
         variance = variance / total

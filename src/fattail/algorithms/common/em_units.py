@@ -87,10 +87,11 @@ class Units:
 
     def _octaves(self, curator: Curator, selection: Mechanism, data: PrivateData, center: Floats) -> Floats:
         assert isinstance(selection, TopK)
+        d = data.d
 
         def size(j: int) -> float:
             def values(block: Block) -> Floats:
-                column = block.X[:, j] if j < data.d else response(block)
+                column = block.X[:, j] if j < d else response(block)
                 return np.asarray(np.abs(column - center[j]))
 
             return magnitude_quantile(curator, selection, data, values, self.quantile)
