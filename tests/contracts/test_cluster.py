@@ -98,10 +98,10 @@ def test_only_sums_reach_the_curator(cluster, parts):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
-@pytest.mark.parametrize("name", ["DPMean", "DPLinearRegression", "DPLogisticRegression", "DPSparseRegressor", "DPGaussianMixture"])
+@pytest.mark.parametrize("name", ["DPMean", "DPLinearRegression", "DPSparseRegressor", "DPGaussianMixture"])
 def test_fits_are_the_same_on_a_cluster(cluster, name):
     X = np.concatenate([part_of(k) for k in range(PARTS)])
-    y = (X[:, 3] > 0).astype(float)
+    y = X[:, 3] + X[:, 0]
 
     def fitted(X, y):
         model = getattr(fattail, name)(epsilon=4.0, random_state=0)

@@ -8,13 +8,14 @@ from top to bottom with its own centre and scale.  The terms have the same bits 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
 from .dense import FLUSH, JIT, LANES, bound, fold
-from .memory import column_at
-from .smooth import all_values, beyond, far, near, tail_values
+from .memory import column_at, room
+from .smooth import MANY, all_values, beyond, far, near, tail_values
 
 STRIP = 512  # rows whose arguments beyond the core are dealt with at once; a multiple of LANES
+MOST = 2 * STRIP + LANES  # not a power of two, lest the same places of arrays compete for the same place of the cache
 
 
 @njit(**JIT)
@@ -25,11 +26,26 @@ def argument(v, r, c, centre, inverse):
     return (r * v - centre) * inverse
 
 
+@njit(**JIT, inline="always")
+def _emptied(lanes):
+    """Return the sum of the lanes and reset them.
+
+    The compiler can see that nothing else is where ``lanes`` are, as long as no function is given their place.
+    """
+    sums = carray(room(LANES, 0.0), LANES)
+    for k in range(LANES):
+        sums[k] = lanes[k]
+        lanes[k] = 0.0
+    return fold(sums)
+
+
 @njit(**JIT)
 def bound_columns(places, like, r, c, inv_s, edge, out):
     """Add to ``out`` the column sums of ``bound((r v - c) inv_s, edge)``; no c is zero."""
     d, n = places.size, r.size
-    lanes, width = np.zeros(LANES), np.uint64(LANES)
+    lanes, width = carray(room(LANES, 0.0), LANES), np.uint64(LANES)
+    for k in range(width):
+        lanes[k] = 0.0
     for j in range(d):
         v, centre, inverse = column_at(places[j], n, like), 0.0 if c is None else c[j], inv_s[j]
         for top in range(np.uint64(0), np.uint64(n), np.uint64(FLUSH)):
@@ -40,56 +56,31 @@ def bound_columns(places, like, r, c, inv_s, edge, out):
                     lanes[k] += bound(argument(v[first + k], r[first + k], c, centre, inverse), edge)
             for i in range(whole, bottom):
                 lanes[0] += bound(argument(v[i], r[i], c, centre, inverse), edge)
-            out[j] += np.int64(fold(lanes))
+            out[j] += np.int64(_emptied(lanes))
 
 
-@njit(**JIT)
-def _add_core(v, first, size, r, c, centre, inverse, square, slope, lanes):
-    """Add the core polynomial of a strip where it is valid; count where it is not."""
+@njit(**JIT, inline="always")
+def _add_core(v, first, r, c, centre, inverse, square, slope, lanes):
+    """Add the core polynomial of a few rows where it is valid; count where it is not."""
     count = 0
-    width = np.uint64(LANES)
-    last = first + size
-    whole = last - size % width
-    for start in range(first, whole, width):
-        for k in range(width):
-            a = argument(v[start + k], r[start + k], c, centre, inverse)
-            lanes[k] += near(a, square, slope)
-            count += beyond(a, square)
-    for i in range(whole, last):
-        a = argument(v[i], r[i], c, centre, inverse)
-        lanes[0] += near(a, square, slope)
+    for k in range(np.uint64(LANES)):
+        a = argument(v[first + k], r[first + k], c, centre, inverse)
+        lanes[k] += near(a, square, slope)
         count += beyond(a, square)
     return count
 
 
 @njit(**JIT)
-def _select(flags, words, size, where):
-    """Write to ``where`` the positions of the flags that are set; return how many there are.
-
-    ``words`` are the flags eight at a time: most of them are zero, and the rest need no branch.
-    """
-    eight = np.uint64(8)
-    end = np.uint64(0)
-    for k in range(size, (size + np.uint64(7)) // eight * eight):
-        flags[k] = 0
-    for word in range((size + np.uint64(7)) // eight):
-        if words[word] != 0:
-            for k in range(word * eight, (word + np.uint64(1)) * eight):
-                where[end] = k
-                end += np.uint64(flags[k])
-    return end
-
-
-@njit(**JIT)
-def _list(v, first, size, r, c, centre, inverse, square, here, flags, words, where, args, listed):
-    """Append to ``args`` the arguments of a strip that lie beyond the core."""
-    for k in range(size):
-        here[k] = argument(v[first + k], r[first + k], c, centre, inverse)
-        flags[k] = beyond(here[k], square)
-    end = listed + _select(flags, words, size, where)
-    for k in range(listed, end):
-        args[k] = here[where[k - listed]]
-    return end
+def _list(v, r, c, centre, inverse, square, noted, many, args, listed):
+    """Append to ``args``, without a branch, the arguments of noted rows beyond the core; return how many are listed."""
+    here = carray(room(LANES, 0.0), LANES)
+    for n in range(many):
+        for k in range(np.uint64(LANES)):
+            here[k] = argument(v[noted[n] + k], r[noted[n] + k], c, centre, inverse)
+        for k in range(np.uint64(LANES)):
+            args[listed] = here[k]
+            listed += np.uint64(beyond(here[k], square))
+    return listed
 
 
 @njit(**JIT)
@@ -103,19 +94,19 @@ def _settle(args, count, square, tail, u, h):
 
 
 @njit(**JIT)
-def _add_all(v, first, size, r, c, centre, inverse, square, slope, tail, args, u, h, lanes):
-    """Add core or tail polynomial, whichever is valid; count the arguments beyond the core."""
+def _add_all(v, first, last, r, c, centre, inverse, square, slope, tail, args, u, h):
+    """Return the sum of the terms of some rows, both polynomials found everywhere, and how many lay beyond the core."""
+    size = last - first
     for k in range(size):
         args[k] = argument(v[first + k], r[first + k], c, centre, inverse)
     count = all_values(args, size, square, slope, tail, u, h)
-    width = np.uint64(LANES)
-    whole = size - size % width
-    for start in range(np.uint64(0), whole, width):
-        for k in range(width):
+    lanes, whole = np.zeros(LANES), size // np.uint64(LANES) * np.uint64(LANES)
+    for start in range(np.uint64(0), whole, np.uint64(LANES)):
+        for k in range(np.uint64(LANES)):
             lanes[k] += h[start + k]
     for k in range(size - whole):
         lanes[k] += h[whole + k]
-    return count
+    return fold(lanes), count
 
 
 @njit(**JIT)
@@ -125,30 +116,38 @@ def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
     As `smooth.smooth_block`, by strips of a column instead of groups of rows: the core polynomial where it is valid
     and the tail's for the few beyond, or both everywhere while those are many.
     """
-    d, n = places.size, r.size
-    lanes, square = np.zeros(LANES), core * core
-    here, where, flags = np.empty(STRIP), np.empty(STRIP + 8, dtype=np.uint32), np.zeros(STRIP, dtype=np.uint8)
-    words = flags.view(np.uint64)
-    args, u, h = np.empty(2 * STRIP), np.empty(2 * STRIP), np.empty(2 * STRIP)
+    d, n = places.size, np.uint64(r.size)
+    width, square = np.uint64(LANES), core * core
+    lanes, noted = carray(room(LANES, 0.0), LANES), carray(room(STRIP, np.uint64(0)), STRIP)
+    args, u, h, others = np.empty(MOST), np.empty(MOST), np.empty(MOST), np.empty(MOST)
+    for k in range(width):
+        lanes[k] = 0.0
     crowded = False
     for j in range(d):
-        v, centre, inverse = column_at(places[j], n, like), 0.0 if c is None else c[j], inv_s[j]
+        v, centre, inverse = column_at(places[j], np.int64(n), like), 0.0 if c is None else c[j], inv_s[j]
         total, listed = 0.0, np.uint64(0)
-        for first in range(np.uint64(0), np.uint64(n), np.uint64(STRIP)):
-            size = min(np.uint64(STRIP), np.uint64(n) - first)
-            if crowded:
-                count = _add_all(v, first, size, r, c, centre, inverse, square, slope, tail, here, u, h, lanes)
-            else:
-                count = _add_core(v, first, size, r, c, centre, inverse, square, slope, lanes)
-                if count > 0:
-                    listed = _list(v, first, size, r, c, centre, inverse, square, here, flags, words, where, args, listed)
+        for first in range(np.uint64(0), n, np.uint64(STRIP)):
+            last = min(first + np.uint64(STRIP), n)
+            whole = first if crowded else last - (last - first) % width
+            many = np.uint64(0)
+            count = 0
+            for start in range(first, whole, width):
+                missed = _add_core(v, start, r, c, centre, inverse, square, slope, lanes)
+                noted[many] = start
+                many += np.uint64(missed > 0)
+                count += missed
+            if many > 0:
+                listed = _list(v, r, c, centre, inverse, square, noted, many, args, listed)
                 if listed > np.uint64(STRIP):
                     total += _settle(args, listed, square, tail, u, h)
                     listed = np.uint64(0)
-            crowded = 4 * count > np.int64(size)
+            if whole < last:
+                added, missed = _add_all(v, whole, last, r, c, centre, inverse, square, slope, tail, others, u, h)
+                total += added
+                count += missed
+            crowded = MANY * count > np.int64(last - first)
             if first % np.uint64(FLUSH) == 0:
-                out[j] += np.int64(total + fold(lanes))
+                out[j] += np.int64(total + _emptied(lanes))
                 total = 0.0
-        if listed > 0:
-            total += _settle(args, listed, square, tail, u, h)
-        out[j] += np.int64(total + fold(lanes))
+        total += _settle(args, listed, square, tail, u, h)
+        out[j] += np.int64(total + _emptied(lanes))

@@ -15,7 +15,7 @@ from .dense import FLUSH, FUSED, GROUP, JIT, LEAST, NEAR, TILE, UNIT, argument, 
 from .memory import address, ask, prefetch, room
 
 PROBE = 4  # rows that tell how to begin
-MANY = 8  # one argument in so many beyond the core makes it faster to find the tail polynomial everywhere
+MANY = 5  # one argument in so many beyond the core makes it faster to find the tail polynomial everywhere
 LIST = 512  # arguments beyond the core that are dealt with at once
 THESE = 4 * 8  # arguments that are looked at together
 MOST = LIST + THESE
