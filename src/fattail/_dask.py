@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fattail.sources import Job, Mask, Source, Sums, total
 from fattail.tables import as_rows, library, schema_of, take_target, text_only
@@ -30,7 +31,8 @@ class Dask(Source):
     Parameters
     ----------
     X : Dask array of shape (n, d) or Dask data frame
-        Lengths of partitions that Dask does not know are counted in one pass.
+        Lengths of partitions that Dask does not know are counted in one pass. Dask should be told of CSR
+        partitions when the array is made, by ``meta=scipy.sparse.csr_array((0, 0))``: methods that treat them apart go by that.
     """
 
     def __init__(self, X: Any) -> None:
@@ -40,7 +42,10 @@ class Dask(Source):
         elif X.ndim != 2 or X.dtype.kind not in "fiub":
             raise ValueError(f"rows must be a 2-dimensional array of numbers, got {X.ndim} dimensions and type {X.dtype}")
         else:
+            from dask.array.utils import meta_from_array
+
             X = X.rechunk({1: -1})
+            self.is_sparse = bool(sparse.issparse(meta_from_array(X)))
         self._X = X  # persisted partitions live as long as someone holds the collection
         self._parts = np.ravel(X.to_delayed()).tolist()
         self._edges = np.concatenate(([0], np.cumsum(_lengths(X, self._parts))))

@@ -20,6 +20,7 @@ from fattail.sources import Chunks, Parquet, Reader
 
 dask_array = pytest.importorskip("dask.array")
 dask_frame = pytest.importorskip("dask.dataframe")
+delayed = pytest.importorskip("dask").delayed
 
 # Dask itself still uses what pandas deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
@@ -222,6 +223,18 @@ def test_the_same_fit_from_every_source(name, tmp_path):
         (tmp_path / str(k)).mkdir()
         data = SOURCES[source](X, y, tmp_path / str(k))
         np.testing.assert_array_equal(fitted(name, MODELS[name], data), expected, err_msg=source)
+
+
+@pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+@pytest.mark.parametrize("name", ["DPSparseRegressor", "DPSparseClassifier"])
+def test_csr_partitions_are_treated_as_csr_rows(name):
+    rng = np.random.default_rng(0)
+    X = sparse.random(900, 40, 0.1, format="csr", random_state=0)
+    y = np.asarray(X[:, :3].sum(axis=1)).ravel() + 0.1 * rng.standard_normal(900)
+    y = (y > 0.1).astype(float) if name.endswith("Classifier") else y
+    parts = [dask_array.from_delayed(delayed(X[k : k + 300]), (300, 40), float, sparse.csr_array((0, 0))) for k in (0, 300, 600)]
+    expected = fitted(name, "auto", PrivateData(X, y))
+    np.testing.assert_array_equal(fitted(name, "auto", PrivateData(dask_array.concatenate(parts), y)), expected)
 
 
 @pytest.mark.parametrize(("name", "method"), AT_ONCE)
