@@ -105,6 +105,8 @@ def account(data: bytes) -> None:
     """What an account's row and its history hold, in a file that is otherwise sound."""
     with only(ValueError):
         content = json.loads(data)
+        if not isinstance(content, dict):
+            return
         path = _file("ledger.db", seeds()["ledger"][0])
         cost, events, epsilon, delta = (content.get(k) for k in ("cost", "events", "epsilon", "delta"))
         with only(sqlite3.Error, OverflowError), sqlite3.connect(path) as db:

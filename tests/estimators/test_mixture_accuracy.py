@@ -8,6 +8,9 @@ import pytest
 from fattail import DPGaussianMixture, DPMissingCovariateRegression, DPMixtureOfRegressions
 from fattail.baselines import GradientEM
 
+# Clipped curves are drawn to where they are useless, and say so.
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+
 MODELS = {
     "gaussian_mixture": DPGaussianMixture,
     "mixture_of_regressions": DPMixtureOfRegressions,

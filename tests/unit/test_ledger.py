@@ -112,3 +112,14 @@ def test_killed_processes_never_overspend(tmp_path):
     assert len(charges) in (499, 500)
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_ledger_that_cannot_be_written_says_so(tmp_path):
+    """SQLite takes a file whose header asks for a later version for one that may only be read."""
+    path = tmp_path / "budget.db"
+    Ledger(path).open("a", epsilon=1.0)
+    content = bytearray(path.read_bytes())
+    content[18] = 9
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="cannot be written"):
+        Ledger(path).open("b", epsilon=1.0)

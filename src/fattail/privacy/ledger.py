@@ -191,6 +191,8 @@ class Ledger:
             yield db
         except sqlite3.DatabaseError as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            if code & 0xFF == sqlite3.SQLITE_READONLY:
+                raise ValueError(f"ledger cannot be written, by its permissions or because it is damaged: {self.path}") from None
             # A lock or a full disk is no fault of the file; a missing column is.
             if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
                 raise
