@@ -69,7 +69,7 @@ class Dask(Source):
             raise ValueError(f"X has {len(lengths)} partitions and y has {len(targets)}")
         self._targets = targets.tolist()
 
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums:
+    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
         import cloudpickle
         import dask
 
@@ -85,10 +85,7 @@ class Dask(Source):
                 sums.append(task(sent, self._parts[k], y, self._name, a, low, high, seen))
         while len(sums) > FAN_IN:
             sums = [dask.delayed(total)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
-        result = total(dask.compute(*sums))
-        if result is None:
-            raise ValueError("there are no rows to add up")
-        return result
+        return total(dask.compute(*sums))
 
 
 @lru_cache(maxsize=2)

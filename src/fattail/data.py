@@ -118,7 +118,10 @@ class PrivateData:
         if mask is not None and self._stride > 1:
             raise ValueError("a Poisson sample is drawn from all rows")
         start, stop = self._positions(rows if isinstance(rows, Fold) else None)
-        return self._source.sum(Job(partial, self._block_rows, self._stride), start, stop, mask)
+        result = self._source.sum(Job(partial, self._block_rows, self._stride), start, stop, mask)
+        if result is None:
+            raise ValueError("there are no rows to add up")
+        return result
 
     def _positions(self, rows: Fold | None) -> tuple[int, int]:
         """Where the source's rows for a fold start and stop."""

@@ -99,8 +99,8 @@ class Source(ABC):
             raise ValueError(f"X has {self.n} rows and y has {len(self._y)}")
 
     @abstractmethod
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums:
-        """What ``job`` adds up over rows ``[start, stop)``; ``mask`` covers the same rows."""
+    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+        """What ``job`` adds up over rows ``[start, stop)``, None if there are none; ``mask`` covers the same rows."""
 
 
 class Reader(Source):
@@ -122,11 +122,8 @@ class Reader(Source):
     @abstractmethod
     def _chunks(self, start: int, stop: int) -> Iterator[Chunk]: ...
 
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums:
-        result = job(self.read(start, stop), start, mask)
-        if result is None:
-            raise ValueError("there are no rows to add up")
-        return result
+    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+        return job(self.read(start, stop), start, mask)
 
 
 class Arrays(Reader):

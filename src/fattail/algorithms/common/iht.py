@@ -89,9 +89,10 @@ class Units:
 
     def find(self, curator: Curator, data: PrivateData) -> tuple[float, float, float]:
         """Clip of features, clip of residuals, intercept."""
-        o, ones = self.options, np.ones(data.d)
+        o = self.options
         K = o.feature_clip
         if K is None:
+            ones = np.ones(data.d)
             K = 2 * typical(curator, self.entries, data, lambda b: typical_entry(b, ones), 0.5)
         level = centre(curator, data, self.loss, centre_plan(self.loss)) if o.fit_intercept else 0.0
         tau = o.response_clip if o.response_clip is not None else self.loss.slope
