@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from fattail.privacy import SmoothNoise
 from fattail.privacy.exact import exp_bounds
@@ -46,7 +47,7 @@ def cells(width: Fraction, reach: Fraction, per_unit: int) -> list[Cell]:
             (a.k[0], b.k[1]),
             (b.weight[0], a.weight[1]),
         )
-        for a, b in zip(points, points[1:], strict=False)
+        for a, b in pairwise(points)
     ]
 
 
@@ -72,11 +73,11 @@ def floor(x: Fraction) -> int:
 
 def constants(one_shot: bool) -> tuple[Fraction, Fraction, Fraction]:
     """Width, smoothness and scale per unit of epsilon, as the decimals that the code writes."""
-    w, a, b = (Fraction(str(c)) for c in SmoothNoise("noise", one_shot=one_shot)._constants)
+    w, a, b = (Fraction(str(c)) for c in SmoothNoise("noise", one_shot=one_shot).constants)
     return w, a, b
 
 
-def prove_one_shot(w: Fraction, a: Fraction, b: Fraction, per_unit: int = 128) -> tuple[float, float]:
+def prove_one_shot(w: Fraction, a: Fraction, b: Fraction, per_unit: int = 512) -> tuple[float, float]:
     """Largest b h + a |k - 1| on [0, reach], which must be below 1, and the reach, just short of w / a."""
     reach = w / a - Fraction(1, 10)
     worst = max(
@@ -107,25 +108,22 @@ def prove_concentrated(w: Fraction, a: Fraction, b: Fraction, per_unit: int = 10
     # Beyond the reach h falls, and X <= x0 + slope y everywhere.
     assert w * (reach + w) > 1 and 2 * slope <= 1
     last = x0 / (1 - slope)  # from here on domination follows from the line alone
-    assert b * highest / ONE + a <= last + 1
+    assert x0 + a <= last  # with the other sign of a, X is never above x0 + a
     outside = 2 * (x0 / reach + slope) * exp_bounds(*(-reach * reach / 2).as_integer_ratio(), BITS)[1]
-    smallest = None
+    gaps = []
     for sign in (1, -1):
         tops = []
         for cell in parts:
-            scale = a * ((cell.k[1] if sign > 0 else cell.k[0]) - ONE) * sign
-            for shift in (b * cell.h[1], -b * cell.h[0]):
-                tops.append((floor(shift + scale) + 1, cell.weight[1]))
+            scale = floor(sign * a * (cell.k[sign > 0] - ONE)) + 1
+            tops += [(floor(b * cell.h[1]) + 1 + scale, cell.weight[1]), (floor(-b * cell.h[0]) + 1 + scale, cell.weight[1])]
         for i in range(int(last * steps) + 2):
-            c = Fraction(i, steps)
-            level = floor(c * ONE)
-            ours = Fraction(sum(weight * (top - level) for top, weight in tops if top > level), ONE * per_unit) + outside
-            theirs = sum(cell.weight[0] * ((cell.left + cell.right) / 2 - c) for cell in parts if cell.left >= c) / per_unit
-            gap = (theirs - ours) / ONE
-            smallest = gap if smallest is None or gap < smallest else smallest
-    assert smallest is not None
+            # Sums over cells of weight times (X - c)_+ and (y - c)_+, in units of 2^(-2 BITS) and 2^-BITS.
+            level, first = (i * ONE) // steps, i * per_unit // steps
+            ours = sum(weight * (top - level) for top, weight in tops if top > level)
+            theirs = sum(cell.weight[0] * (2 * j + 1) for j, cell in enumerate(parts[first:]))
+            gaps.append(Fraction(theirs, 2 * per_unit**2 * ONE) - Fraction(ours, per_unit * ONE**2) - outside / ONE)
     # Between grid points the convex E(X - c)_+ lies below its chord and E(N - c)_+ above its own less this.
-    return float(smallest - Fraction(1, 8 * steps**2))
+    return float(min(gaps) - Fraction(1, 8 * steps**2))
 
 
 def main() -> int:

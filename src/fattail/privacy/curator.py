@@ -171,9 +171,7 @@ class Curator:
         sensitivity = self._sensitivity[mechanism.name]
         noise = None if sensitivity is None else self.noise(mechanism, sensitivity)
         share = mechanism.share / total
-        return ReleaseRecord(
-            mechanism.name, mechanism.kind, mechanism.count, sensitivity, noise, share, self._source.numerics
-        )
+        return ReleaseRecord(mechanism.name, mechanism.kind, mechanism.count, sensitivity, noise, share, self._source.numerics)
 
     def _check_planned(self, mechanism: Mechanism) -> None:
         if mechanism not in self._plan:

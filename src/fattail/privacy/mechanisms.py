@@ -183,7 +183,7 @@ class SmoothNoise(Mechanism):
     tail: ClassVar[float] = 1e-40
 
     @property
-    def _constants(self) -> tuple[float, float, float]:
+    def constants(self) -> tuple[float, float, float]:
         """Width of the noise, and smoothness and scale per unit of epsilon."""
         return (0.75, 0.05, 0.75) if self.one_shot else (0.375, 0.10, 0.96)
 
@@ -194,7 +194,7 @@ class SmoothNoise(Mechanism):
     def smoothness(self, rho: float) -> float:
         """The ``t`` for which the smooth sensitivity must be computed."""
         # What the product of S and a public number rounds is left to the noise.
-        return self._constants[1] * self._epsilon(rho) - 2.0**-45
+        return self.constants[1] * self._epsilon(rho) - 2.0**-45
 
     def validate(self, rho: float) -> None:
         if not self._epsilon(rho) >= self.min_epsilon:
@@ -221,14 +221,19 @@ class SmoothNoise(Mechanism):
                 f"{self.name!r} was computed for smoothness {bounded.smoothness:g}, its noise allows {self.smoothness(rho):g}"
             )
 
-    def sample(self, source: NoiseSource, bounded: Bounded, rho: float) -> NDArray[np.float64]:
-        width, _, scale = self._constants
-        return self._sample(source, bounded, 1 / (scale * self._epsilon(rho)), width)
+    @property
+    def width(self) -> float:
+        """0 for noise that is normal."""
+        return self.constants[0]
 
-    def _sample(self, source: NoiseSource, bounded: Bounded, multiplier: float, width: float) -> NDArray[np.float64]:
+    def multiplier(self, rho: float) -> float:
+        """Scale of the noise in units of the smooth sensitivity (public)."""
+        # The factor covers rounding: of this number, and of its product with S.
+        return (1 + 2.0**-40) / (self.constants[2] * self._epsilon(rho))
+
+    def sample(self, source: NoiseSource, bounded: Bounded, rho: float) -> NDArray[np.float64]:
         assert isinstance(bounded, SmoothBounded)
-        # The factor covers the rounding of the multiplier and of this product.
-        noisy = source.smooth(bounded._value, bounded._smooth * (multiplier * (1 + 2.0**-40)), width)
+        noisy = source.smooth(bounded._value, self.multiplier(rho) * bounded._smooth, self.width)
         return np.asarray(bounded.offset + bounded.unit * noisy, dtype=np.float64)
 
 

@@ -64,8 +64,7 @@ class SecureNoise:
 
     def gaussian(self, value: Integers, scale: float) -> Integers:
         check_discrete_gaussian(value.size, scale)
-        dp = _opendp()
-        return _apply(dp.m.make_gaussian(_integers(), dp.l2_distance(T=float), scale=scale), value)
+        return discrete_gaussian(value, scale)
 
     def laplace(self, value: Integers, scale: float) -> Integers:
         dp = _opendp()
@@ -111,6 +110,12 @@ class SeededNoise:
 
     def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
         return self._rng.random(size) < rate
+
+
+def discrete_gaussian(value: Integers, scale: float) -> Integers:
+    """OpenDP's Gaussian on the integers, at any scale."""
+    dp = _opendp()
+    return _apply(dp.m.make_gaussian(_integers(), dp.l2_distance(T=float), scale=scale), value)
 
 
 def noise_source(random_state: Any = None) -> NoiseSource:

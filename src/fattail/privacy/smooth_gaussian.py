@@ -1,4 +1,4 @@
-"""Gaussian noise scaled to a smooth sensitivity in l2 (Nissim, Raskhodnikova and Smith 2007), calibrated for every ratio of scales."""
+"""Gaussian noise scaled to a smooth sensitivity in l2 (Nissim, Raskhodnikova and Smith 2007), for every ratio of scales."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from fattail.privacy import events
 from fattail.privacy.accountant import delta_of
-from fattail.privacy.bounded import Bounded
 from fattail.privacy.mechanisms import SmoothNoise
-from fattail.privacy.noise import NoiseSource
 
 # Cells of the log ratio of scales; each costs dimensions times its width in epsilon.
 _CELLS = 64
@@ -105,7 +102,11 @@ class SmoothGaussian(SmoothNoise):
     def _event(self, rho: float, count: int) -> events.Event:
         return events.Approximate(self._epsilon(rho), self.delta, count)
 
-    def sample(self, source: NoiseSource, bounded: Bounded, rho: float) -> NDArray[np.float64]:
+    @property
+    def width(self) -> float:
+        return 0.0
+
+    def multiplier(self, rho: float) -> float:
         # A rounded-down epsilon keeps the cache small and errs on the safe side.
         epsilon = math.floor(self._epsilon(rho) * 1e6) / 1e6
-        return self._sample(source, bounded, smooth_multiplier(epsilon, self.delta, self.coordinates, self._allowed(rho)), 0.0)
+        return (1 + 2.0**-40) * smooth_multiplier(epsilon, self.delta, self.coordinates, self._allowed(rho))
