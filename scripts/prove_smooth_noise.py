@@ -14,9 +14,9 @@ bounded at its ends by ``exp_bounds``, which encloses the exponential. Nothing i
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 from fattail.privacy import SmoothNoise
 from fattail.privacy.exact import exp_bounds
@@ -25,8 +25,7 @@ BITS = 80
 ONE = 1 << BITS
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """Bounds of h, k and exp(-y^2 / 2) on [left, right], in units of 2^-BITS but for the ends."""
 
     left: Fraction
