@@ -51,7 +51,8 @@ class Trimmed:
             raise ValueError(f"trim must be >= 0 and smoothness > 0, got {self.trim!r} and {self.smoothness!r}")
 
     def mean(self, data: PrivateData, rows: Rows = own_rows, fold: Fold | None = None) -> SmoothBounded:
-        bound = np.asarray(self.bound, dtype=np.float64)
+        # Where sums, differences and products with any noise scale keep their relative accuracy.
+        bound = np.clip(np.asarray(self.bound, dtype=np.float64), 1e-150, 1e150)
 
         def values(block: Block) -> NDArray[np.float64]:
             with np.errstate(all="ignore"):
