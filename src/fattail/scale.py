@@ -67,7 +67,7 @@ def magnitude_quantile(
     miss = _missed(data._reduce(partial, fold), q * data.size(fold))
     # Few rows leave the choice to noise: then let it not be one of the thousand octaves that nobody's numbers have.
     weight = _familiarity(np.arange(LOW, LOW + bins, dtype=np.float64), 8.0) * curator.noise(selection)
-    chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + weight)[0]
+    chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(weight))[0]
     return float(2.0 ** min(LOW + int(chosen), HIGH))
 
 
@@ -95,9 +95,14 @@ def _column_counts(
     return data._reduce(partial, fold)
 
 
+def _few_bits(numbers: Any) -> Any:
+    """Ranks and weights with so few binary digits that sums with counts are exact: a row moves a score by one at most."""
+    return np.floor(numbers * 2.0**20) / 2.0**20
+
+
 def _missed(cells: NDArray[np.int64], rank: float) -> Floats:
     """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
-    through = np.cumsum(cells)
+    through, rank = np.cumsum(cells), _few_bits(rank)
     missed: Floats = np.maximum(0.0, np.maximum(through - cells - rank, rank - through))
     return missed
 
@@ -143,7 +148,8 @@ def column_medians(
     positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
     values = np.concatenate((-positive[::-1], [0.0], positive))
     weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], favour)
-    weight = np.concatenate((weight, _familiarity(np.log2(positive), 16.0))) * curator.noise(selection)
+    weight = np.concatenate((weight, _familiarity(np.log2(positive), 16.0)))
+    weight = _few_bits(weight * curator.noise(selection))
     half = data.size(fold) / 2
     medians = np.empty(center.size)
     for j, (above, below) in enumerate(counts):
@@ -179,7 +185,8 @@ def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: 
     counts = _column_counts(data, center, _SCALE_STEPS, fold)
     edges, rows, noise = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS), data.size(fold), curator.noise(selection)
     exponent = np.log2(edges)
-    rank = min(12.0 * noise, rows / 2)  # far enough above the noise of the selection
+    # Far enough above the noise of the selection; a quarter of it needs few bits too.
+    rank = 4 * _few_bits(min(12.0 * noise, rows / 2) / 4)
     scales = np.empty(len(center))
     for j, c in enumerate(center):
         beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
@@ -188,7 +195,7 @@ def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: 
         usual = max(np.log2(abs(c)) + 6.0, 3.0) if c else 12.0  # rarely is a scale much larger
         weight = 1.25 * _familiarity(exponent, 12.0) - 16.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
         weight[0] = 0.0  # no spread at all
-        scales[j] = edges[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + noise * weight)[0]]
+        scales[j] = edges[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(noise * weight))[0]]
     return scales
 
 
@@ -228,7 +235,7 @@ def column_units(
     for j, cells in enumerate(counts):
         miss = _missed(cells, q * cells.sum())[:-1]
         preferred = -2 * curator.noise(selection) * np.log1p(np.log2(middles / usual[j]) ** 2)
-        units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + preferred)[0]]
+        units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + _few_bits(preferred))[0]]
     return units
 
 

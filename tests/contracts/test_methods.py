@@ -84,9 +84,7 @@ def test_reports_name_every_release(name, method):
     assert sum(r.share for r in report.releases) == pytest.approx(1)
     assert "not private" in str(report)
     secure = fit(name, method, *dataset(name), random_state=None).privacy_
-    assert not secure.seeded
-    exact = all(r.mechanism != "SmoothNoise" for r in secure.releases)
-    assert secure.numerics == ("exact" if exact else "idealized")
+    assert not secure.seeded and secure.numerics == "exact"
 
 
 @each_method

@@ -1,11 +1,14 @@
 """Samplers are accepted at their scale and rejected at 0.7 and 1.3 of it."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from fattail import audit
-from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
+from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK, selftest
 from fattail.privacy.noise import SecureNoise, SeededNoise
 
 SIZE = 16000  # rejection of a scale wrong by 30 % is then certain, not likely
@@ -136,3 +139,54 @@ def test_audit_brackets_a_correct_mean_and_catches_half_the_noise():
     with audit.weakened(0.5):
         broken = audit.attack(gaussian_sum, ours, theirs, runs=20000)
     assert broken.gaussian_epsilon > 1
+
+
+def test_a_fork_does_not_repeat_the_noise():
+    """Parent and child go on from one generator state; the child must notice and seed anew."""
+    code = """
+import os, sys
+import numpy as np
+from fattail.privacy.noise import SecureNoise
+
+def draws():
+    zeros, source = np.zeros(3, dtype=np.int64), SecureNoise()
+    picks = source.top_k(np.zeros(1000, dtype=np.int64), 3, 100.0, False)
+    smooth = source.smooth(np.zeros(2), np.ones(2), 0.75)
+    return [list(source.gaussian(zeros, 1e8)), list(source.laplace(zeros, 1e8)), list(picks), list(smooth)]
+
+draws()  # seeded before the fork
+ends = [os.pipe() for _ in range(2)]
+for read, write in ends:
+    if os.fork() == 0:
+        os.write(write, repr(draws()).encode())
+        os._exit(0)
+    os.wait()
+print(draws(), *(os.read(read, 10_000).decode() for read, _ in ends), sep="\\n")
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    runs = [eval(line, {"np": np}) for line in out]
+    assert len(runs) == 3
+    for kind in zip(*runs, strict=True):  # gaussian, laplace, selection, smooth
+        assert len({tuple(draw) for draw in kind}) == 3
+
+
+def test_the_self_test_catches_planted_faults(monkeypatch):
+    """Odd residues too rare by 4.5 %, as in a published version of the sampler, and scales too small by a fifth."""
+    rng, honest = np.random.default_rng(0), selftest.discrete_gaussian
+
+    def biased(value, scale):
+        draws, again = honest(value, scale), honest(value, scale)
+        return np.where((draws % 2 == 1) & (rng.random(value.size) < 0.09), again, draws)
+
+    monkeypatch.setattr(selftest, "discrete_gaussian", biased)
+    with audit.weakened(0.8):
+        assert {check.name for check in selftest.self_test() if check.ok} == {"low bits"}
+
+
+def test_the_self_test_catches_draws_of_ten_bits(monkeypatch):
+    def coarse(self, value, scale, width):
+        return np.rint(np.random.default_rng(0).standard_normal(value.shape) * 1024) / 1024
+
+    monkeypatch.setattr(SecureNoise, "smooth", coarse)
+    p_values = dict(selftest._p_values(SecureNoise()))
+    assert p_values["low bits"] < 1e-100 and p_values["discrete Gaussian"] > 1e-6

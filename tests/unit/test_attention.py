@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from fattail.data import PrivateData
 from fattail.privacy.smooth_gaussian import smooth_delta, smooth_multiplier
-from fattail.robust.attention import attention
+from fattail.robust.attention import Attention, attention
 
 
 def clouds(rng, m):
@@ -60,3 +61,8 @@ def test_the_multiplier_holds_for_every_ratio_of_scales(epsilon, d):
     shift = 1 / smooth_multiplier(epsilon, delta, d, smoothness)
     for log_scale in np.linspace(-smoothness, smoothness, 101):
         assert smooth_delta(epsilon, d, shift * min(1.0, math.exp(log_scale)), log_scale) <= delta
+
+
+def test_equal_points_have_noise_however_many_they_are():
+    """Terms decay with the number of points until they underflow; a constant remains."""
+    assert np.all(Attention(1.0, 1.0).mean(PrivateData(np.zeros((3100, 1))))._smooth > 0)

@@ -127,7 +127,6 @@ def test_smooth_noise_checks_smoothness_and_keeps_its_scale_private():
     report = curator.report()
     assert report.releases[0].noise is None and report.releases[0].sensitivity is None
     assert "1234" not in str(report.to_dict()) + str(report) + report._repr_html_()
-    assert report.numerics == "idealized"
 
 
 def test_report_tells_the_truth_about_numerics_and_seeds():

@@ -48,47 +48,45 @@ def smooth_sensitivity(low, high, t, floor, ceiling):
     low, high : float64 arrays of length m + 1
         The m + 1 smallest values, ascending, and the m + 1 largest, ascending.
     t : float
-        Smoothness.
+        Smoothness, with so few bits that its products with integers below 4m are exact.
     floor, ceiling : float
         Ends of the public interval that all values lie in.
 
     Notes
     -----
     The answer is the maximum over i in 0..m+1 and j in 0..m+1, not both (m+1, 0), of
-    exp(-t (j - i + m)) (H_j - L_i), where L = (floor, low) and H = (high, ceiling). For a fixed j
-    the inner term is a line in L_i with slope -exp(-t j); slopes increase with j and the
-    queries L_i ascend, so one pass over the upper envelope answers all of them.
+    exp(-t (j - i + m)) (H_j - L_i), where L = (floor, low) and H = (high, ceiling). As i ascends,
+    the best j does not descend, so halving the i's and searching only the j's that their neighbors
+    leave takes m log m steps. Distances are from low[m], so that no difference cancels, and an
+    almost best j costs almost nothing further down (``robust/trimmed.proof.md``).
     """
     m = low.size - 1
+    L = np.empty(m + 1)
+    L[0] = floor - low[m]
+    L[1:] = low[:m] - low[m]
     H = np.empty(m + 2)
-    H[: m + 1] = high
-    H[m + 1] = ceiling
-
-    hull = np.empty(m + 2, dtype=np.int64)
-    size = 0
-    for b in range(m + 2):
-        while size >= 2 and _crossing(H, t, hull[size - 2], b) <= _crossing(H, t, hull[size - 2], hull[size - 1]):
-            size -= 1
-        hull[size] = b
-        size += 1
+    H[: m + 1] = high - low[m]
+    H[m + 1] = ceiling - low[m]
+    weight = np.exp(-t * np.arange(m + 2))
 
     best = 0.0
-    p = 0
-    for i in range(m + 1):
-        z = floor if i == 0 else low[i - 1]
-        while p + 1 < size and _crossing(H, t, hull[p], hull[p + 1]) <= z:
-            p += 1
-        j = hull[p]
-        best = max(best, math.exp(-t * (j - i + m)) * (H[j] - z))
     for j in range(1, m + 2):  # i = m + 1 needs a step beyond the data as it is
-        best = max(best, math.exp(-t * (j - 1)) * (H[j] - low[m]))
+        best = max(best, weight[j - 1] * H[j])
+    chosen = np.empty(m + 1, dtype=np.int64)
+    gap = 1
+    while gap <= m:
+        gap *= 2
+    while gap >= 1:  # odd multiples of the gap, minus one, lie between those already done
+        for i in range(gap - 1, m + 1, 2 * gap):
+            first = chosen[i - gap] if i >= gap else 0
+            last = chosen[i + gap] if i + gap <= m else m + 1
+            top = -1.0
+            for j in range(first, last + 1):
+                term = weight[j] * (H[j] - L[i])
+                if term > top:
+                    top = term
+                    chosen[i] = j
+            # One exponential for the pair: its weight alone may underflow.
+            best = max(best, math.exp(-t * (chosen[i] - i + m)) * (H[chosen[i]] - L[i]))
+        gap //= 2
     return best
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _crossing(H, t, a, b):
-    """Where the line of b > a overtakes the line of a, relative weights to avoid underflow."""
-    w = math.exp(-t * (b - a))
-    if w == 1.0:
-        return -np.inf if H[b] >= H[a] else np.inf
-    return (H[a] - w * H[b]) / (1.0 - w)

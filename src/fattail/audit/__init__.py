@@ -9,7 +9,16 @@ all that the claim covers (`transcript_attack`): every release, each weighed by 
 under either dataset, which no other attack on these two datasets can beat.
 """
 
-from fattail.audit.attacks import LowerBound, attack, lower_bound, tradeoff, transcript_attack, weakened
+from fattail.audit.attacks import (
+    LowerBound,
+    attack,
+    coarse_draws,
+    lattice_attack,
+    lower_bound,
+    tradeoff,
+    transcript_attack,
+    weakened,
+)
 from fattail.audit.likelihood import privacy_loss
 from fattail.audit.replays import Dataset, Step, fuzz, hostile_rows, moved, replay
 
@@ -18,8 +27,10 @@ __all__ = [
     "LowerBound",
     "Step",
     "attack",
+    "coarse_draws",
     "fuzz",
     "hostile_rows",
+    "lattice_attack",
     "lower_bound",
     "moved",
     "privacy_loss",

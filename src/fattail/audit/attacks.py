@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fattail.audit.likelihood import privacy_loss
-from fattail.audit.replays import Dataset
-from fattail.privacy import delta_of, epsilon_of, events
+from fattail.audit.likelihood import normal_draws, privacy_loss
+from fattail.audit.replays import Dataset, Release, releases
+from fattail.privacy import Bounded, SmoothNoise, delta_of, epsilon_of, events
 from fattail.privacy.noise import SecureNoise, SeededNoise
 
 
@@ -184,20 +184,63 @@ def transcript_attack(
     return attack(score, data, neighbour, runs=runs, claim=claim, **bound)
 
 
+# Digits at which `lattice_attack` looks for the grid of a draw: finer ones drown in the rounding of a double.
+_LATTICE_BITS = 44
+
+
+def lattice_attack(make: Callable[[int], Any], data: Dataset, neighbour: Dataset, *, runs: int = 300, **bound: Any) -> LowerBound:
+    """`attack` on noise of a private scale by the grid that its draws lie on.
+
+    Whoever knows a dataset can turn a release back into the normal draw that led to it. A draw with finitely
+    many bits shows them under its own dataset and none under the neighbor, however alike the densities are.
+
+    Parameters
+    ----------
+    make, data, neighbour, runs, **bound
+        As for `transcript_attack`.
+    """
+
+    def score(rows: Dataset, seed: int) -> float:
+        other, sign = (neighbour, 1.0) if rows is data else (data, -1.0)
+        smooth = [r for r in releases(lambda *a: make(seed).fit(*a), rows, other) if isinstance(r.mechanism, SmoothNoise)]
+        return sign * float(sum(_off_grid(r, r.ours) - _off_grid(r, r.theirs) for r in smooth))
+
+    return attack(score, data, neighbour, runs=runs, **bound)
+
+
+def _off_grid(r: Release, bounded: Bounded) -> float:
+    """Mean distance of the draws to multiples of the grid: 0 on it, a quarter off it."""
+    steps = normal_draws(r, bounded)[0] * 2.0**_LATTICE_BITS
+    return float(np.mean(np.abs(steps - np.rint(steps))))
+
+
+@contextlib.contextmanager
+def coarse_draws(bits: int = 40) -> Iterator[None]:
+    """Noise of a private scale from draws of so many bits, in floating point: a mutant that an audit must catch."""
+
+    def smooth(self: Any, value: NDArray[Any], scale: NDArray[Any], width: float) -> NDArray[Any]:
+        y = np.rint(np.random.default_rng().standard_normal(value.shape) * 2.0**bits) / 2.0**bits
+        result: NDArray[Any] = value + scale * (np.sinh(width * y) / width if width else y)
+        return result
+
+    with contextlib.ExitStack() as stack:
+        for source in (SecureNoise, SeededNoise):
+            stack.enter_context(mock.patch.object(source, "smooth", smooth))
+        yield
+
+
 @contextlib.contextmanager
 def weakened(factor: float = 0.5) -> Iterator[None]:
     """Multiply all noise by ``factor``: a mutant that an audit must catch. For tests only."""
     with contextlib.ExitStack() as stack:
         for source in (SecureNoise, SeededNoise):
-            for name, position in (("gaussian", 1), ("laplace", 1), ("top_k", 2), ("normal", None)):
+            for name, position in (("gaussian", 1), ("laplace", 1), ("top_k", 2), ("smooth", 1)):
                 stack.enter_context(mock.patch.object(source, name, _weaker(getattr(source, name), position, factor)))
         yield
 
 
-def _weaker(sampler: Callable[..., Any], position: int | None, factor: float) -> Callable[..., Any]:
+def _weaker(sampler: Callable[..., Any], position: int, factor: float) -> Callable[..., Any]:
     def sample(self: Any, *args: Any) -> Any:
-        if position is None:  # the noise itself, not a scale
-            return factor * sampler(self, *args)
         return sampler(self, *(a * factor if k == position else a for k, a in enumerate(args)))
 
     return sample

@@ -26,14 +26,14 @@ def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> 
 def _log_odds(r: Release) -> float:
     if not math.isfinite(difference(r.ours, r.theirs)):
         return math.inf  # what must be public differs
-    if type(r.mechanism) not in (Gaussian, Laplace, TopK, SmoothNoise):
+    if type(r.mechanism) not in (Gaussian, Laplace, TopK) and not isinstance(r.mechanism, SmoothNoise):
         raise NotImplementedError(f"likelihood of {r.mechanism.kind} releases")
     if isinstance(r.mechanism, TopK):
         return _log_picks(r, r.ours) - _log_picks(r, r.theirs)
+    if isinstance(r.mechanism, SmoothNoise):
+        return _log_smooth(r, r.ours) - _log_smooth(r, r.theirs)
     noisy = (r.output - r.ours.offset) / r.ours.unit
     ours, theirs = (noisy - b._value for b in (r.ours, r.theirs))
-    if isinstance(r.mechanism, SmoothNoise):
-        return _log_smooth(r, ours, r.ours) - _log_smooth(r, theirs, r.theirs)
     scale = r.mechanism.noise(r.rho, r.ours.raw_sensitivity)
     assert scale is not None
     if r.mechanism.norm == "l2":
@@ -54,10 +54,16 @@ def _log_picks(r: Release, bounded: Bounded) -> float:
     return total
 
 
-def _log_smooth(r: Release, noise: NDArray[Any], bounded: Bounded) -> float:
-    """Log-density of noise in proportion to a smooth sensitivity."""
+def normal_draws(r: Release, bounded: Bounded) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The normal draws that would have led from this value to what a smooth release gave, and their scales."""
     assert isinstance(bounded, SmoothBounded) and isinstance(r.mechanism, SmoothNoise)
-    width, _, per_epsilon = r.mechanism._constants
-    scale = bounded._smooth.ravel() / (per_epsilon * r.mechanism._epsilon(r.rho))
-    z = np.arcsinh(width * noise.ravel() / scale) / width
-    return float(np.sum(-(z**2) / 2 - np.log(np.cosh(width * z)) - np.log(scale)))
+    scale, width = r.mechanism.multiplier(r.rho) * bounded._smooth.ravel(), r.mechanism.width
+    z = ((r.output - bounded.offset) / bounded.unit - bounded._value).ravel() / scale
+    return (np.arcsinh(width * z) / width if width else z), scale
+
+
+def _log_smooth(r: Release, bounded: Bounded) -> float:
+    """Log-density of noise in proportion to a smooth sensitivity."""
+    assert isinstance(r.mechanism, SmoothNoise)
+    y, scale = normal_draws(r, bounded)
+    return float(np.sum(-(y**2) / 2 - np.log(np.cosh(r.mechanism.width * y)) - np.log(scale)))

@@ -82,6 +82,8 @@ class Curator:
         if not mechanisms or len(set(names)) < len(names):
             raise ValueError(f"a plan needs at least one mechanism and distinct names, got {names}")
         self._unit = _calibrated(mechanisms, self.epsilon, self.delta)
+        for m in mechanisms:
+            m.validate(m.rho(self._unit))
         if self._account is not None:
             self._account.charge(tuple(m.event(self._unit) for m in mechanisms), self._label)
         self._plan = mechanisms
@@ -168,11 +170,8 @@ class Curator:
     def _record(self, mechanism: Mechanism, total: float) -> ReleaseRecord:
         sensitivity = self._sensitivity[mechanism.name]
         noise = None if sensitivity is None else self.noise(mechanism, sensitivity)
-        # Noise scaled to a private sensitivity is added in floating point.
-        numerics = "idealized" if isinstance(mechanism, SmoothNoise) else self._source.numerics
-        return ReleaseRecord(
-            mechanism.name, mechanism.kind, mechanism.count, sensitivity, noise, mechanism.share / total, numerics
-        )
+        share = mechanism.share / total
+        return ReleaseRecord(mechanism.name, mechanism.kind, mechanism.count, sensitivity, noise, share, self._source.numerics)
 
     def _check_planned(self, mechanism: Mechanism) -> None:
         if mechanism not in self._plan:

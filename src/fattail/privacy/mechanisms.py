@@ -61,6 +61,9 @@ class Mechanism:
         """Budget of one release when the whole plan's shares are multiplied by ``unit``."""
         return self.share * unit / (1 if self.folds else self.count)
 
+    def validate(self, rho: float) -> None:
+        """Refuse a budget for which nothing is proved, before it is charged."""
+
     def event(self, unit: float) -> events.Event:
         one = self._event(self.rho(unit), 1 if self.folds else self.count)
         return events.Parallel(tuple((one,) for _ in range(self.count))) if self.folds else one
@@ -165,32 +168,45 @@ class TopK(Mechanism):
 class SmoothNoise(Mechanism):
     """Noise scaled to a smooth sensitivity: ``value + (S / s) sinh(width Z) / width``.
 
-    ``S`` belongs to the data and is never reported. With ``one_shot`` the constants are those
-    of a single release calibrated by its hockey-stick integral, otherwise preset B of the
-    concentrated-DP table. Each of ``coordinates`` values gets its own share of the release.
+    ``S`` belongs to the data and is never reported. Each of ``coordinates`` values gets its own share
+    of the release. With ``one_shot`` the privacy loss of a coordinate is bounded by its epsilon but for
+    a probability of 1e-40, otherwise it is dominated by a Gaussian release. Both are proved for every
+    epsilon at once, from two inequalities in one variable (``scripts/prove_smooth_noise.py``).
     """
 
     one_shot: bool = False
     coordinates: int = 1
+    # Of a coordinate. Below, the rounding of S would count; above, a single release gets no more than this.
+    min_epsilon: ClassVar[float] = 1e-6
     max_epsilon: ClassVar[float] = 4.0
+    # Of a single release: twice the normal tail beyond the reach that the script certifies.
+    tail: ClassVar[float] = 1e-40
 
     @property
-    def _constants(self) -> tuple[float, float, float]:
+    def constants(self) -> tuple[float, float, float]:
         """Width of the noise, and smoothness and scale per unit of epsilon."""
-        return (0.7, 0.05, 0.70) if self.one_shot else (0.40, 0.10, 1.00)
+        return (0.75, 0.05, 0.75) if self.one_shot else (0.375, 0.10, 0.96)
 
     def _epsilon(self, rho: float) -> float:
-        return min(math.sqrt(2 * rho / self.coordinates), self.max_epsilon if self.one_shot else 1.0)
+        epsilon = math.sqrt(2 * rho / self.coordinates)
+        return min(epsilon, self.max_epsilon) if self.one_shot else epsilon
 
     def smoothness(self, rho: float) -> float:
         """The ``t`` for which the smooth sensitivity must be computed."""
-        return self._constants[1] * self._epsilon(rho)
+        # What the product of S and a public number rounds is left to the noise.
+        return self.constants[1] * self._epsilon(rho) - 2.0**-45
+
+    def validate(self, rho: float) -> None:
+        if not self._epsilon(rho) >= self.min_epsilon:
+            raise ValueError(
+                f"{self.name!r} would get epsilon {self._epsilon(rho):.2g} for each of its values; "
+                f"its noise is proved from {self.min_epsilon:g} on"
+            )
 
     def _event(self, rho: float, count: int) -> events.Event:
         if self.one_shot:
-            # Exact delta is below 2e-45 on the grid of its test; booked with a margin.
-            return events.Approximate(math.sqrt(2 * rho / self.coordinates), 1e-40, count * self.coordinates)
-        return events.ZeroConcentrated(rho, count)
+            return events.Approximate(math.sqrt(2 * rho / self.coordinates), self.tail, count * self.coordinates)
+        return events.Gaussian(1 / math.sqrt(2 * rho), count)
 
     def noise(self, rho: float, sensitivity: float) -> None:
         return None
@@ -205,16 +221,28 @@ class SmoothNoise(Mechanism):
                 f"{self.name!r} was computed for smoothness {bounded.smoothness:g}, its noise allows {self.smoothness(rho):g}"
             )
 
+    @property
+    def width(self) -> float:
+        """0 for noise that is normal."""
+        return self.constants[0]
+
+    def multiplier(self, rho: float) -> float:
+        """Scale of the noise in units of the smooth sensitivity (public)."""
+        # The factor covers rounding: of this number, and of its product with S.
+        return (1 + 2.0**-40) / (self.constants[2] * self._epsilon(rho))
+
     def sample(self, source: NoiseSource, bounded: Bounded, rho: float) -> NDArray[np.float64]:
         assert isinstance(bounded, SmoothBounded)
-        width, _, scale = self._constants
-        z = np.sinh(width * source.normal(bounded.size)) / width
-        noise = bounded._smooth * (1 + 2.0**-40) / (scale * self._epsilon(rho)) * z.reshape(bounded._value.shape)
-        return np.asarray(bounded.offset + bounded.unit * (bounded._value + noise), dtype=np.float64)
+        noisy = source.smooth(bounded._value, self.multiplier(rho) * bounded._smooth, self.width)
+        return np.asarray(bounded.offset + bounded.unit * noisy, dtype=np.float64)
 
 
 class SmoothBounded(Bounded):
-    """Independent coordinates, each with its own ``smoothness``-smooth sensitivity, all private."""
+    """Coordinates, each with its own ``smoothness``-smooth sensitivity, all private.
+
+    Both hold for the floats themselves: one row moves a value by no more than its ``smooth`` in either
+    dataset, and that by no more than a factor ``exp(smoothness)``, all rounding included.
+    """
 
     __slots__ = ("_smooth", "smoothness")
     _smooth: NDArray[np.float64]
@@ -222,7 +250,7 @@ class SmoothBounded(Bounded):
 
     def __init__(self, value: NDArray[np.float64], smooth: NDArray[np.float64], smoothness: float, **kwargs: object) -> None:
         super().__init__(value, 0.0, "linf", **kwargs)  # type: ignore[arg-type]
-        object.__setattr__(self, "_smooth", np.asarray(smooth, dtype=np.float64))
+        object.__setattr__(self, "_smooth", np.broadcast_to(np.asarray(smooth, dtype=np.float64), self._value.shape))
         object.__setattr__(self, "smoothness", smoothness)
 
     @property

@@ -1,8 +1,10 @@
-"""Where randomness comes from. Everything is sampled on the integers.
+"""Where randomness comes from, and how it becomes noise without a trace in the low bits.
 
-A release is an int64 vector (exact sums, or floats that ``mechanisms`` put on a grid tied
-to the noise), and noise is an integer too, so no low-order bit depends on the data in a way
-the proof does not see.
+Noise of a public scale is sampled on the integers: a release is an int64 vector (exact sums, or
+floats that ``mechanisms`` put on a grid tied to the noise), and noise is an integer too. Noise of
+a private scale is a real number that is rounded once (``exact``). OpenDP's samplers draw from
+OpenSSL's generator, which the system seeds; ``exact`` draws from the system itself. What a fork
+and a cloned machine do to either is told in ``noise.proof.md``.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from numpy.typing import NDArray
 
 from fattail._threads import thread_count, together
 from fattail.privacy.events import DISCRETE_SLACK
+from fattail.privacy.exact import smooth_noise
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 # Beyond this many standard deviations a Gaussian has mass below exp(-1250).
 _REACH = 50
@@ -28,7 +32,7 @@ _LONG = 512
 
 
 class NoiseSource(Protocol):
-    """Integer noise, and whether the claim survives the machine's arithmetic."""
+    """Noise, and whether the claim survives the machine's arithmetic."""
 
     numerics: str
     seeded: bool
@@ -36,7 +40,7 @@ class NoiseSource(Protocol):
     def gaussian(self, value: Integers, scale: float) -> Integers: ...
     def laplace(self, value: Integers, scale: float) -> Integers: ...
     def top_k(self, scores: Integers, k: int, scale: float, monotone: bool) -> NDArray[np.intp]: ...
-    def normal(self, size: int) -> NDArray[np.float64]: ...
+    def smooth(self, value: Floats, scale: Floats, width: float) -> Floats: ...
     def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]: ...
 
 
@@ -53,15 +57,14 @@ def check_discrete_gaussian(size: int, scale: float) -> None:
 
 
 class SecureNoise:
-    """OpenDP's exact samplers, fed by the operating system."""
+    """Exact samplers: OpenDP's for noise of a public scale, ``exact`` for a private one."""
 
     numerics = "exact"
     seeded = False
 
     def gaussian(self, value: Integers, scale: float) -> Integers:
         check_discrete_gaussian(value.size, scale)
-        dp = _opendp()
-        return _apply(dp.m.make_gaussian(_integers(), dp.l2_distance(T=float), scale=scale), value)
+        return discrete_gaussian(value, scale)
 
     def laplace(self, value: Integers, scale: float) -> Integers:
         dp = _opendp()
@@ -73,9 +76,8 @@ class SecureNoise:
         select = dp.m.make_noisy_top_k(_integers(), distance, dp.zero_concentrated_divergence(), k=k, scale=scale)
         return np.asarray(select(scores), dtype=np.intp)
 
-    def normal(self, size: int) -> NDArray[np.float64]:
-        grid = 2.0**40
-        return self.gaussian(np.zeros(size, dtype=np.int64), grid) / grid
+    def smooth(self, value: Floats, scale: Floats, width: float) -> Floats:
+        return smooth_noise(os.urandom, value, scale, width)
 
     def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
         draws = np.frombuffer(os.urandom(4 * size), dtype=np.uint32)
@@ -103,11 +105,17 @@ class SeededNoise:
         noisy = scores + self._rng.gumbel(0.0, scale, scores.shape)
         return np.argsort(-noisy, kind="stable")[:k]
 
-    def normal(self, size: int) -> NDArray[np.float64]:
-        return self._rng.standard_normal(size)
+    def smooth(self, value: Floats, scale: Floats, width: float) -> Floats:
+        return smooth_noise(self._rng.bytes, value, scale, width)
 
     def bernoulli(self, rate: float, size: int) -> NDArray[np.bool_]:
         return self._rng.random(size) < rate
+
+
+def discrete_gaussian(value: Integers, scale: float) -> Integers:
+    """OpenDP's Gaussian on the integers, at any scale."""
+    dp = _opendp()
+    return _apply(dp.m.make_gaussian(_integers(), dp.l2_distance(T=float), scale=scale), value)
 
 
 def noise_source(random_state: Any = None) -> NoiseSource:

@@ -43,8 +43,10 @@ class Attention:
         Z = points._gather(lambda block: np.asarray(block.X, dtype=np.float64))
         norms = np.sqrt(np.einsum("ij,ij->i", Z, Z))
         Z = Z * np.minimum(1.0, self.radius / np.maximum(norms, 1e-300))[:, None]
-        value, size = attention(Z, 2 * self.radius, self.smoothness * (1 - 2.0**-30))
-        return SmoothBounded(value, np.full(len(value), size), self.smoothness)
+        diameter = 2 * self.radius * (1 + 2.0**-40)  # points are pulled back up to rounding
+        value, size = attention(Z, diameter, self.smoothness * (1 - 2.0**-8))
+        # Rounded radii may miss the best point by as much; a constant covers what is too small to be squared.
+        return SmoothBounded(value, np.full(len(value), size * (1 + 2.0**-20) + 2.0**-51 * diameter), self.smoothness)
 
 
 def attention(Z: NDArray[np.float64], diameter: float, smoothness: float) -> tuple[NDArray[np.float64], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,9 @@ from fattail.data import Block, PrivateData
 from fattail.privacy.bounded import Fold
 from fattail.privacy.mechanisms import SmoothBounded
 from fattail.robust.base import Rows, check_scale, own_rows
+
+# For less, the global sensitivity serves: rounding in the smooth one would count.
+_LEAST_SMOOTHNESS = 2.0**-16
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ class Trimmed:
             raise ValueError(f"trim must be >= 0 and smoothness > 0, got {self.trim!r} and {self.smoothness!r}")
 
     def mean(self, data: PrivateData, rows: Rows = own_rows, fold: Fold | None = None) -> SmoothBounded:
-        bound = np.asarray(self.bound, dtype=np.float64)
+        # Where sums, differences and products with any noise scale keep their relative accuracy.
+        bound = np.clip(np.asarray(self.bound, dtype=np.float64), 1e-150, 1e150)
 
         def values(block: Block) -> NDArray[np.float64]:
             with np.errstate(all="ignore"):
@@ -69,6 +74,14 @@ class Trimmed:
             x.partition(sorted({m, n - m - 1}))
             low, high = np.sort(x[: m + 1]), np.sort(x[n - m - 1 :])
             centers[j] = _kernels.exact_sum(x[m : n - m]) / (n - 2 * m)
-            smooth[j] = _kernels.smooth_sensitivity(low, high, self.smoothness, -reach, reach) / (n - 2 * m)
+            smooth[j] = self._widest(low, high, reach) / (n - 2 * m)
         # Rounding the mean may move it by its last bit where one row moves it by far less. A constant leaves S smooth.
-        return SmoothBounded(centers, smooth + 2.0**-51 * bound, self.smoothness, fold=fold)
+        return SmoothBounded(centers, smooth * (1 + 2.0**-20) + 2.0**-51 * bound, self.smoothness, fold=fold)
+
+    def _widest(self, low: NDArray[np.float64], high: NDArray[np.float64], reach: float) -> float:
+        """``n - 2m`` times the smooth sensitivity; its rounding stays within what is left of the smoothness."""
+        if self.smoothness < _LEAST_SMOOTHNESS:
+            return 2.0 * reach
+        mantissa, exponent = math.frexp(self.smoothness * (1 - 2.0**-8))
+        t = math.ldexp(math.floor(mantissa * 2.0**24), exponent - 24)
+        return float(_kernels.smooth_sensitivity(low, high, t, -reach, reach))
