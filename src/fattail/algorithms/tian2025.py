@@ -43,7 +43,7 @@ def iht_huber(curator: Curator, data: PrivateData, options: Options) -> tuple[Fl
     def gradient(w: Floats, fold: Any) -> Bounded:
         return Clip(bound=tau * K).mean(data, residual_rows(Huber(tau), w, level), fold)
 
-    steps = [(step, fold) for fold in options.folds(data, n_iter)]
+    steps = [(step, fold) for fold in options.folds(curator, data.n, n_iter)]
     return hard_thresholding(curator, peeling, gradient, data.d, steps, options.radius), level
 
 
@@ -73,5 +73,5 @@ def iht_l1(curator: Curator, data: PrivateData, options: Options) -> tuple[Float
 
         return Clip(bound=K).mean(data, rows, fold)
 
-    steps = [(first * 0.75**t, fold) for t, fold in enumerate(options.folds(data, n_iter))]
+    steps = [(first * 0.75**t, fold) for t, fold in enumerate(options.folds(curator, data.n, n_iter))]
     return hard_thresholding(curator, peeling, gradient, data.d, steps, options.radius), level

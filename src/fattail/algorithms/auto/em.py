@@ -127,7 +127,7 @@ def run(
     responsibilities and bounds follow them.
     """
     width = len(beta)
-    folds = data.folds(schedule.steps) if schedule.folds else (None,) * schedule.steps
+    folds = curator.folds(data.n, schedule.steps) if schedule.folds else (None,) * schedule.steps
     betas, variances = [], []
     for t, fold in enumerate(folds):
         mean = bounding.mean(data, _at(terms, beta, variance), width, variance, fold)

@@ -60,8 +60,9 @@ class Options:
     peeling: str = "gumbel"
     fit_intercept: bool = True
 
-    def folds(self, data: PrivateData, n_iter: int) -> tuple[Any, ...]:
-        return data.folds(n_iter) if self.splitting else (None,) * n_iter
+    def folds(self, curator: Curator, n: int, n_iter: int) -> tuple[Any, ...]:
+        """The rows of each step; None for all of them."""
+        return curator.folds(n, n_iter) if self.splitting else (None,) * n_iter
 
 
 @dataclass(frozen=True)
