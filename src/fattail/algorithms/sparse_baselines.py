@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail._registry import registered
 from fattail.algorithms.common.iht import UNITS, Options, Peeling, Units, hard_thresholding, residual_rows
 from fattail.algorithms.common.support_fit import typical
@@ -42,7 +43,7 @@ def iht_squared(curator: Curator, data: PrivateData, options: Options) -> tuple[
 
     def gradient(w: Floats, fold: Any) -> Bounded:
         def rows(b: Block) -> tuple[Any, Floats]:
-            return b.X, np.clip(np.asarray(b.X @ w), -R, R) - np.clip(-loss.derivative(np.full(len(b), level), b.y), -R, R)
+            return b.X, np.clip(b.dot(w), -R, R) - np.clip(-loss.derivative(np.full(len(b), level), b.y), -R, R)
 
         return Clip(bound=2 * R * K).mean(data, rows, fold)
 
@@ -68,7 +69,7 @@ def dp_ight(curator: Curator, data: PrivateData, loss: Loss, options: Options) -
     K, _, level = units.find(curator, data)
 
     def lengths(b: Block) -> Floats:
-        X = b.X.multiply(b.X).sum(axis=1) if hasattr(b.X, "multiply") else np.einsum("ij,ij->i", b.X, b.X)
+        X = b.X.multiply(b.X).sum(axis=1) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
         return np.sqrt(np.asarray(X, dtype=np.float64).ravel()) * np.abs(loss.derivative(np.full(len(b), level), b.y))
 
     radius = typical(curator, length, data, lengths, 0.5)
