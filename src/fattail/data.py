@@ -81,6 +81,9 @@ class PrivateData:
         """The rows of a fold as data of their own: copied in their secret order, unless that takes much memory."""
         if len(fold) == self.n:
             return self
+        held = self._fold or self._copied
+        if held is not None and not held.contains(fold):
+            raise ValueError("these are not all of the fold's rows")
         if self._copied is not None:
             return self._sliced(fold)
         other = PrivateData(self._source)
@@ -92,8 +95,6 @@ class PrivateData:
     def _sliced(self, fold: Fold) -> PrivateData:
         """Rows in the order of their ranks: those of a fold inside theirs follow one another."""
         assert self._copied is not None and isinstance(self._source, Arrays)
-        if not self._copied.contains(fold):
-            raise ValueError("these rows do not hold all of the fold's")
         first = fold.start - self._copied.start
         ((X, y),) = self._source.read(first, first + len(fold))
         return self._holding(X, y, fold)
@@ -128,7 +129,7 @@ class PrivateData:
         """Sum of ``partial(block)`` over all blocks, exactly."""
         mask = rows._mask if isinstance(rows, Sample) else None
         fold = self._counting(rows if isinstance(rows, Fold) else None)
-        if mask is not None and fold is not None:
+        if mask is not None and (fold is not None or len(mask) != self._source.n):
             raise ValueError("a Poisson sample is drawn from all rows")
         result = self._source.sum(Job(partial, self._block_rows, fold), 0, self._source.n, mask)
         if result is None:

@@ -119,7 +119,9 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
 
     # Lift: responsibilities on the map, moments around the map's means, in the common unit.
     clusters = Clusters(on_map.weights, (on_map.means * spread) @ axes.T, np.ones((K, d)))
-    clusters = _m_step(curator, lift, data, clusters, standard, lambda Z: on_map.responsibilities(_kernels.product(Z, axes) / spread), spherical)
+    clusters = _m_step(
+        curator, lift, data, clusters, standard, lambda Z: on_map.responsibilities(_kernels.product(Z, axes) / spread), spherical
+    )
     path = []
     for t in range(_EARLY + _LATE):
         release = early if t < _EARLY else late
