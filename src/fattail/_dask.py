@@ -77,7 +77,7 @@ class Dask(Source):
         import dask
 
         if job.fold is not None and self._digests is None:
-            self._digests = list(dask.compute(*(dask.delayed(_digest)(*part) for part in self._rows())))
+            self._digests = list(dask.compute(*(dask.delayed(_first_digest)(*part) for part in self._rows())))
         packed = cloudpickle.dumps(job)
         sent = dask.delayed(packed) if len(packed) > SEND_TWICE else packed
         task = dask.delayed(_sum_partition, pure=False, traverse=False)
@@ -121,7 +121,7 @@ def _sum_partition(
     A partition that is computed again may come in another order; one with a ``digest`` is compared with it.
     """
     rows, y = _partition(X, y, name)
-    if digest is not None and _digest(X, y, name) != digest:
+    if digest is not None and _digest(rows, y) != digest:
         raise ValueError(CHANGED)
     window = slice(low - at, high - at)
     return _unpacked(packed)([(rows[window], None if y is None else y[window])], low, mask, threads=1)
@@ -138,10 +138,14 @@ def _partition(X: Any, y: NDArray[Any] | None, name: str | None) -> tuple[Any, N
     return rows, y
 
 
-def _digest(X: Any, y: NDArray[Any] | None, name: str | None) -> bytes:
+def _digest(X: Any, y: NDArray[Any] | None) -> bytes:
     digest = Digest()
-    digest.add(*_partition(X, y, name))
+    digest.add(X, y)
     return digest.value()
+
+
+def _first_digest(X: Any, y: NDArray[Any] | None, name: str | None) -> bytes:
+    return _digest(*_partition(X, y, name))
 
 
 def _lengths(X: Any, parts: list[Any]) -> list[int]:

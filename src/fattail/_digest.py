@@ -55,4 +55,4 @@ class Digest:
 
     def _update(self, name: str, values: NDArray[Any]) -> None:
         part = self._parts.setdefault(name, hashlib.sha256(values.dtype.str.encode()))
-        part.update(memoryview(np.ascontiguousarray(values)).cast("B") if values.size else b"")
+        part.update(np.ascontiguousarray(values).view(np.uint8).data if values.size else b"")

@@ -54,7 +54,7 @@ class Block:
         return self.start + len(self)
 
     def dot(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``X @ w`` in float64; a row's product does not depend on where the blocks were cut."""
+        """``X @ w`` in float64; a row's product does not depend on the other rows, nor on where it stands among them."""
         return _kernels.dot(self.X, w)
 
 
@@ -137,7 +137,7 @@ def by_columns(X: Any) -> bool:
 
 
 def picked(chunks: Iterable[Chunk], start: int, fold: Fold, rows: int) -> Iterator[Chunk]:
-    """Those rows of ``chunks``, the first of which has position ``start``, that are in a fold; copied, ``rows`` at most at a time."""
+    """Those rows of ``chunks`` that are in a fold, copied, at most ``rows`` at a time; the first chunk starts at ``start``."""
     at = start
     for X, y in chunks:
         size = int(X.shape[0])

@@ -136,7 +136,7 @@ class Reader(Source):
             raise ValueError(f"the source gave {at - start} rows where {stop - start} were announced")
 
     def read_alike(self) -> Iterator[Chunk]:
-        """All rows, for a pass that picks some by their position: refused at its end if they are not as they were the first time."""
+        """All rows, for a pass that picks some by position; refused at its end if they did not come as the first time."""
         digest = Digest()
         for X, y in self.read(0, self.n):
             if not self.repeats:

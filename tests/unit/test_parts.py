@@ -3,6 +3,7 @@
 import gc
 import os
 import stat
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def in_chunks(reads=None, turn=None):
     def factory():
         reads.append(1)
         rows = X if turn is None or len(reads) < 4 else turn(X)  # two reads find the shape, a third is the first pass
-        return (rows[a:b] for a, b in zip(SIZES, SIZES[1:], strict=False))
+        return (rows[a:b] for a, b in pairwise(SIZES))
 
     return Chunks(factory)
 
@@ -132,7 +133,7 @@ def test_where_the_chunks_of_a_stream_end_may_change():
 
     def factory():
         edges = [0, *next(ends)]
-        return (sparse.csr_array(X[a:b]) for a, b in zip(edges, edges[1:], strict=False))
+        return (sparse.csr_array(X[a:b]) for a, b in pairwise(edges))
 
     data = PrivateData(Chunks(factory))
     for fold in ORDER.folds(3):

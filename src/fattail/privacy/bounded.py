@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fattail.privacy.labels import Fold
+from fattail.privacy.labels import Fold as Fold
 
 Norm = Literal["l1", "l2", "linf"]
 Real = NDArray[np.float64]
