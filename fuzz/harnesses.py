@@ -27,6 +27,7 @@ from fattail import model_io
 from fattail.cli import files
 from fattail.data import PrivateData
 from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian, Ledger
+from fattail.privacy.labels import SecretOrder
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -129,7 +130,10 @@ def rows(data: bytes) -> None:
     X = values[: 2 * n].reshape(n, 2)
     private, factor = PrivateData(X), values[:n]
     robust, largest = ROBUST[data[-1] % len(ROBUST)]
-    bounded = robust.mean(private, lambda b: (b.X, factor[b.start : b.start + len(b)]))
+    # A fold's rows come in another order; all of them in the table's, as their factors are.
+    contributions = (lambda b: (b.X, None)) if isinstance(robust, MedianOfMeans) else (lambda b: (b.X, factor[b.start : b.stop]))
+    everybody = SecretOrder(bytes(32), n).cut([0, n])[0] if isinstance(robust, MedianOfMeans) else None
+    bounded = robust.mean(private, contributions, everybody)
     value = bounded.unit * bounded._value  # noqa: SLF001
     assert np.isfinite(value).all() and np.abs(value).max() <= largest * (1 + 1e-6), type(robust).__name__
 

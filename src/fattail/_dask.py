@@ -8,6 +8,7 @@ it loses the first; noise is drawn once, by the curator, from the finished sum.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fattail._digest import CHANGED, Digest
 from fattail.sources import Job, Mask, Source, Sums, total
 from fattail.tables import as_rows, library, schema_of, take_target, text_only
 
@@ -52,6 +54,7 @@ class Dask(Source):
         self.n, self.d = int(self._edges[-1]), int(X.shape[1])
         self._name: str | None = None
         self._targets: list[Any] | None = None
+        self._digests: list[bytes] | None = None
 
     def take_column(self, name: str) -> None:
         if self.columns is None or name not in self.columns:
@@ -73,19 +76,26 @@ class Dask(Source):
         import cloudpickle
         import dask
 
+        if job.fold is not None and self._digests is None:
+            self._digests = list(dask.compute(*(dask.delayed(_first_digest)(*part) for part in self._rows())))
         packed = cloudpickle.dumps(job)
         sent = dask.delayed(packed) if len(packed) > SEND_TWICE else packed
         task = dask.delayed(_sum_partition, pure=False, traverse=False)
         sums = []
-        for k, (a, b) in enumerate(pairwise(self._edges.tolist())):
+        for k, ((a, b), part) in enumerate(zip(pairwise(self._edges.tolist()), self._rows(), strict=True)):
             low, high = max(start, a), min(stop, b)
             if low < high:
-                y = self._targets[k] if self._targets else None if self._y is None else self._y[a:b]
                 seen = None if mask is None else mask[low - start : high - start]
-                sums.append(task(sent, self._parts[k], y, self._name, a, low, high, seen))
+                digest = None if job.fold is None or self._digests is None else self._digests[k]
+                sums.append(task(sent, *part, a, low, high, seen, digest))
         while len(sums) > FAN_IN:
             sums = [dask.delayed(total)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
         return total(dask.compute(*sums))
+
+    def _rows(self) -> Iterator[tuple[Any, Any, str | None]]:
+        """X, y and the name of the target of each partition."""
+        for k, (a, b) in enumerate(pairwise(self._edges.tolist())):
+            yield self._parts[k], self._targets[k] if self._targets else None if self._y is None else self._y[a:b], self._name
 
 
 @lru_cache(maxsize=2)
@@ -96,17 +106,46 @@ def _unpacked(packed: bytes) -> Job:
 
 
 def _sum_partition(
-    packed: bytes, X: Any, y: NDArray[Any] | None, name: str | None, at: int, low: int, high: int, mask: Mask | None
+    packed: bytes,
+    X: Any,
+    y: NDArray[Any] | None,
+    name: str | None,
+    at: int,
+    low: int,
+    high: int,
+    mask: Mask | None,
+    digest: bytes | None,
 ) -> Sums | None:
-    """On a worker: the sum over rows ``[low, high)`` of a partition that starts at row ``at``."""
+    """On a worker: the sum over rows ``[low, high)`` of a partition that starts at row ``at``.
+
+    A partition that is computed again may come in another order; one with a ``digest`` is compared with it.
+    """
+    rows, y = _partition(X, y, name)
+    if digest is not None and _digest(rows, y) != digest:
+        raise ValueError(CHANGED)
+    window = slice(low - at, high - at)
+    return _unpacked(packed)([(rows[window], None if y is None else y[window])], low, mask, threads=1)
+
+
+def _partition(X: Any, y: NDArray[Any] | None, name: str | None) -> tuple[Any, NDArray[Any] | None]:
+    """Rows and target of a partition."""
     if name is not None:
         X, y = take_target(X, name)
     rows = as_rows(X)
     y = None if y is None else np.asarray(y)
     if y is not None and len(y) != rows.shape[0]:
         raise ValueError(f"a partition has {rows.shape[0]} rows in X and {len(y)} in y")
-    window = slice(low - at, high - at)
-    return _unpacked(packed)([(rows[window], None if y is None else y[window])], low, mask, threads=1)
+    return rows, y
+
+
+def _digest(X: Any, y: NDArray[Any] | None) -> bytes:
+    digest = Digest()
+    digest.add(X, y)
+    return digest.value()
+
+
+def _first_digest(X: Any, y: NDArray[Any] | None, name: str | None) -> bytes:
+    return _digest(*_partition(X, y, name))
 
 
 def _lengths(X: Any, parts: list[Any]) -> list[int]:

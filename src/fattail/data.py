@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.passes import Block, Job, Partial, cut, kept_at, kept_before, thinned
+from fattail.passes import Block, Job, Partial, cut, picked
 from fattail.privacy.bounded import Fold, Sample
 from fattail.sources import Arrays, Reader, as_source
 
@@ -24,8 +24,8 @@ __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 BLOCK_BYTES = 1 << 22
 # Wide rows leave it anyway, and blocks of few of them pay for vectors of sums that are as wide.
 WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
-# Thinned rows up to this size are worth their memory, since a stream must be read to its end to find them.
-KEEP_BYTES = 1 << 26
+# A subset of the rows up to this size is worth its memory: it is found by reading all of them.
+KEEP_BYTES = 1 << 27
 # Rows of a block are a multiple of this: BLAS multiplies rows in such groups, and a row's
 # product with a vector should not depend on where the blocks were cut.
 ROW_GROUP = 16
@@ -60,7 +60,8 @@ class PrivateData:
     def __init__(self, X: Any, y: Any = None, *, block_bytes: int | None = None) -> None:
         self._source = as_source(X, y)
         self.n, self.d = self._source.n, self._source.d
-        self._stride = 1
+        self._fold: Fold | None = None  # the rows that count, if not all of the source's
+        self._copied: Fold | None = None  # the rows that the source holds, in their secret order
         self._block_rows = block_rows(self._source.row_bytes, block_bytes)
 
     @property
@@ -76,34 +77,46 @@ class PrivateData:
         """Names of the columns, where the source has them."""
         return self._source.columns
 
-    def folds(self, count: int) -> tuple[Fold, ...]:
-        """``count`` disjoint blocks of consecutive rows, sizes equal to within one row."""
-        if not 1 <= count <= self.n:
-            raise ValueError(f"cannot split {self.n} rows into {count} folds")
-        edges = [k * self.n // count for k in range(count + 1)]
-        return tuple(Fold(k, count, edges[k], edges[k + 1]) for k in range(count))
-
-    def every(self, stride: int) -> PrivateData:
-        """Every ``stride``-th group of a few hundred rows, as data of their own; nothing is copied.
-
-        Which rows these are depends on their positions alone, so replacing a row of all the data
-        replaces at most one of them.
-        """
+    def part(self, fold: Fold) -> PrivateData:
+        """The rows of a fold as data of their own: copied in their secret order, unless that takes much memory."""
+        if len(fold) == self.n:
+            return self
+        held = self._fold or self._copied
+        if held is not None and not held.contains(fold):
+            raise ValueError("these are not all of the fold's rows")
+        if self._copied is not None:
+            return self._sliced(fold)
         other = PrivateData(self._source)
-        other._block_rows, other._stride, other.n = self._block_rows, self._stride * stride, kept_before(self.n, stride)
+        other.n, other._block_rows, other._fold = len(fold), self._block_rows, fold
+        if isinstance(self._source, Reader) and len(fold) * self._source.row_bytes <= KEEP_BYTES:
+            return other._gathered()
         return other
 
-    def kept(self) -> PrivateData:
-        """The same rows, for a method that passes over them often: copied once, if they are few among many of a stream."""
-        source = self._source
-        if not isinstance(source, Reader) or isinstance(source, Arrays):
-            return self
-        if self._stride == 1 or self.n * source.row_bytes > KEEP_BYTES:
-            return self
-        (piece,) = cut(*thinned(source.read(0, source.n), 0, self._stride), self.n)
+    def _sliced(self, fold: Fold) -> PrivateData:
+        """Rows in the order of their ranks: those of a fold inside theirs follow one another."""
+        assert self._copied is not None and isinstance(self._source, Arrays)
+        first = fold.start - self._copied.start
+        ((X, y),) = self._source.read(first, first + len(fold))
+        return self._holding(X, y, fold)
+
+    def _gathered(self) -> PrivateData:
+        """A copy of the rows that count."""
+        assert self._fold is not None and isinstance(self._source, Reader)
+        positions = self._fold.positions()
+        if isinstance(self._source, Arrays):
+            ((X, y),) = self._source.read(0, self._source.n)
+            chunks = iter([(X[positions], None if y is None else y[positions])])
+            order: Any = slice(None)
+        else:
+            chunks = picked(self._source.read_alike(), 0, self._fold, self._source.n)
+            order = np.searchsorted(np.sort(positions), positions)
+        (piece,) = cut(chunks, 0, self.n)
         block = piece.block()
-        other = PrivateData(block.rows, block.y)
-        other._block_rows = self._block_rows
+        return self._holding(block.X[order], None if block.y is None else block.y[order], self._fold)
+
+    def _holding(self, X: Any, y: Any, fold: Fold) -> PrivateData:
+        other = PrivateData(X, y)
+        other._block_rows, other._copied = self._block_rows, fold
         return other
 
     def size(self, rows: Fold | Sample | None = None) -> float:
@@ -115,18 +128,19 @@ class PrivateData:
     def _reduce(self, partial: Partial, rows: Fold | Sample | None = None) -> NDArray[np.int64]:
         """Sum of ``partial(block)`` over all blocks, exactly."""
         mask = rows._mask if isinstance(rows, Sample) else None
-        if mask is not None and self._stride > 1:
+        fold = self._counting(rows if isinstance(rows, Fold) else None)
+        if mask is not None and (fold is not None or len(mask) != self._source.n):
             raise ValueError("a Poisson sample is drawn from all rows")
-        start, stop = self._positions(rows if isinstance(rows, Fold) else None)
-        result = self._source.sum(Job(partial, self._block_rows, self._stride), start, stop, mask)
+        result = self._source.sum(Job(partial, self._block_rows, fold), 0, self._source.n, mask)
         if result is None:
             raise ValueError("there are no rows to add up")
         return result
 
-    def _positions(self, rows: Fold | None) -> tuple[int, int]:
-        """Where the source's rows for a fold start and stop."""
-        start, stop = (0, self.n) if rows is None else (rows.start, rows.stop)
-        return kept_at(start, self._stride), min(kept_at(stop, self._stride), self._source.n)
+    def _counting(self, fold: Fold | None) -> Fold | None:
+        """Which of the source's rows to look at; all if None."""
+        if fold is not None and (self._fold or self._copied):
+            raise ValueError("folds are drawn from all rows")
+        return self._fold if fold is None else fold
 
     def check_in_memory(self, who: str) -> None:
         """Refuse a stream to a method that needs more than sums over rows."""
@@ -138,12 +152,20 @@ class PrivateData:
             )
 
     def _gather(self, compute: Callable[[Block], NDArray[Any]], rows: Fold | None = None) -> NDArray[Any]:
-        """Row-wise values, concatenated; for order statistics, which are not sums."""
+        """Row-wise values, concatenated; for order statistics, which are not sums.
+
+        Those of a fold are in their secret order, so that what is done with them in turn does not depend on the table's.
+        """
         self.check_in_memory("this method")
         assert isinstance(self._source, Arrays)
-        start, stop = self._positions(rows)
-        pieces = cut(*thinned(self._source.read(start, stop), start, self._stride), self._block_rows)
-        return np.concatenate([compute(piece.block()) for piece in pieces])
+        fold = self._counting(rows)
+        chunks = self._source.read(0, self._source.n)
+        if fold is not None:
+            ((X, y),) = chunks
+            order = fold.positions()
+            parts = (order[a : a + self._block_rows] for a in range(0, len(order), self._block_rows))
+            chunks = ((X[part], None if y is None else y[part]) for part in parts)
+        return np.concatenate([compute(piece.block()) for piece in cut(chunks, 0, self._block_rows)])
 
     def __repr__(self) -> str:
         return f"PrivateData(n={self.n}, d={self.d}, sparse={self.is_sparse})"

@@ -18,14 +18,12 @@ from scipy import sparse
 
 from fattail import _kernels
 from fattail._threads import one_blas_thread, thread_count, together
+from fattail.privacy.labels import Fold
 from fattail.sources import Chunk, total
 from fattail.tables import FLOATS, Columns
 
 # Fewer blocks than this are not worth waking another thread.
 MIN_THREADED = 4
-# Rows that stay together where some are left out: read at the speed of memory, and whatever order the
-# rows are in, sorted or with a period, there are enough such groups to stand for all.
-GROUP = 512
 
 Partial = Callable[["Block"], NDArray[np.int64]]
 
@@ -56,20 +54,20 @@ class Block:
         return self.start + len(self)
 
     def dot(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``X @ w`` in float64; a row's product does not depend on where the blocks were cut."""
+        """``X @ w`` in float64; a row's product does not depend on the other rows, nor on where it stands among them."""
         return _kernels.dot(self.X, w)
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One pass: add ``partial`` over the blocks of some consecutive rows, or of every ``every``-th group of them.
+    """One pass: add ``partial`` over the blocks of some consecutive rows, or of those of them that are in a fold.
 
-    It holds public parameters only, so it may travel to where the rows are.
+    It holds public parameters and the fold's secret, and no rows, so it may travel to where the rows are.
     """
 
     partial: Partial
     block_rows: int
-    every: int = 1
+    fold: Fold | None = None
 
     def __call__(
         self, chunks: Iterable[Chunk], start: int, mask: NDArray[np.bool_] | None = None, threads: int | None = None
@@ -79,7 +77,9 @@ class Job:
         ``mask`` covers the same rows. Threads take the next block from one iterator: the
         sum is one of integers, so who adds what does not matter.
         """
-        pieces = cut(*thinned(chunks, start, self.every), self.block_rows, mask)
+        if self.fold is not None:
+            chunks = picked(chunks, start, self.fold, self.block_rows)
+        pieces = cut(chunks, start, self.block_rows, mask)
         with one_blas_thread:
             head = list(islice(pieces, MIN_THREADED))
             threads = (threads or thread_count()) if len(head) == MIN_THREADED else 1
@@ -136,31 +136,16 @@ def by_columns(X: Any) -> bool:
     return isinstance(X, Columns) or (isinstance(X, np.ndarray) and X.strides[0] < X.strides[1])
 
 
-def kept_before(position: int, every: int) -> int:
-    """How many rows before ``position`` are in every ``every``-th group."""
-    whole, rest = divmod(position, every * GROUP)
-    return whole * GROUP + min(rest, GROUP)
-
-
-def kept_at(rank: int, every: int) -> int:
-    """Position of the row that has ``rank`` rows of every ``every``-th group before it."""
-    return rank // GROUP * GROUP * every + rank % GROUP
-
-
-def thinned(chunks: Iterable[Chunk], start: int, every: int) -> tuple[Iterable[Chunk], int]:
-    """The rows of every ``every``-th group, and how many such rows come before ``start``."""
-
-    def kept() -> Iterator[Chunk]:
-        at, period = start, every * GROUP
-        for X, y in chunks:
-            size = int(X.shape[0])
-            for group in range(-(at % period), size, period):
-                rows = slice(max(group, 0), min(group + GROUP, size))
-                if rows.start < rows.stop:
-                    yield X[rows], None if y is None else y[rows]
-            at += size
-
-    return (chunks if every == 1 else kept()), kept_before(start, every)
+def picked(chunks: Iterable[Chunk], start: int, fold: Fold, rows: int) -> Iterator[Chunk]:
+    """Those rows of ``chunks`` that are in a fold, copied, at most ``rows`` at a time; the first chunk starts at ``start``."""
+    at = start
+    for X, y in chunks:
+        size = int(X.shape[0])
+        inside = fold.within(at, at + size)
+        for a in range(0, len(inside), rows):
+            some = inside[a : a + rows]
+            yield X[some], None if y is None else y[some]
+        at += size
 
 
 def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] | None = None) -> Iterator[Piece]:

@@ -26,14 +26,18 @@ from __future__ import annotations
 
 import copy
 import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fattail._digest import CHANGED, Digest
+from fattail.privacy.labels import Fold
 from fattail.tables import Schema, as_rows, column, columns_of, is_frame, kind_of, library, schema_of, take_target, text_only
 
 Chunk = tuple[Any, NDArray[Any] | None]
@@ -45,7 +49,10 @@ CHUNK_BYTES = 1 << 24
 
 
 class Job(Protocol):
-    """A pass over consecutive rows; see `fattail.passes.Job`."""
+    """A pass over consecutive rows, or over those of them in a fold; see `fattail.passes.Job`."""
+
+    @property
+    def fold(self) -> Fold | None: ...
 
     def __call__(
         self, chunks: Iterable[Chunk], start: int, mask: Mask | None = None, threads: int | None = None
@@ -104,7 +111,16 @@ class Source(ABC):
 
 
 class Reader(Source):
-    """A source whose rows come to this process."""
+    """A source whose rows come to this process.
+
+    Attributes
+    ----------
+    repeats : bool
+        Rows are in the same order each time they are read, for sure. Otherwise passes for which the order counts check it.
+    """
+
+    repeats: bool = True
+    _seen: bytes | None = None
 
     def read(self, start: int, stop: int) -> Iterator[Chunk]:
         """Rows ``[start, stop)`` in order, in chunks of any size.
@@ -119,11 +135,23 @@ class Reader(Source):
         if at != stop:
             raise ValueError(f"the source gave {at - start} rows where {stop - start} were announced")
 
+    def read_alike(self) -> Iterator[Chunk]:
+        """All rows, for a pass that picks some by position; refused at its end if they did not come as the first time."""
+        digest = Digest()
+        for X, y in self.read(0, self.n):
+            if not self.repeats:
+                digest.add(X, y)
+            yield X, y
+        if self._seen is None:
+            self._seen = digest.value()
+        elif self._seen != digest.value():
+            raise ValueError(CHANGED)
+
     @abstractmethod
     def _chunks(self, start: int, stop: int) -> Iterator[Chunk]: ...
 
     def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
-        return job(self.read(start, stop), start, mask)
+        return job(self.read(start, stop) if job.fold is None else self.read_alike(), start, mask)
 
 
 class Arrays(Reader):
@@ -221,13 +249,27 @@ class Parquet(Table):
 
 
 class Lazy(Table):
-    """A polars query; its rows are numbered in the order in which it gives them."""
+    """A polars query, run once: its answer is kept in a private temporary file as long as this object lives.
+
+    Run again, a query may give its rows in another order (after a ``group_by`` or a join, for instance), and a
+    row that was in one fold would then be in another as well.
+    """
 
     def __init__(self, frame: Any, columns: Sequence[str] | None = None) -> None:
         import polars
 
-        self._frame = frame
-        super().__init__(schema_of(frame), int(frame.select(polars.len()).collect().item()), columns)
+        schema = schema_of(frame)
+        schema.check(columns)
+        self._folder = tempfile.TemporaryDirectory(prefix="fattail-")  # for this user only, and removed with the object
+        path = Path(self._folder.name) / "rows.parquet"
+        path.touch(mode=0o600)
+        try:
+            frame.select([name for name, kind in schema.kinds.items() if kind is not None]).sink_parquet(path)
+        except Exception as error:
+            # Its message may quote a value.
+            raise ValueError(f"the query failed ({type(error).__name__}): run it by itself to see why") from None
+        self._frame = polars.scan_parquet(path)
+        super().__init__(schema, int(self._frame.select(polars.len()).collect().item()), columns)
 
     def _chunks(self, start: int, stop: int) -> Iterator[Chunk]:
         query = self._frame.select(self._wanted).slice(start, stop - start)
@@ -241,7 +283,8 @@ class Chunks(Reader):
     ----------
     factory : callable
         Each call returns an iterator over the same rows in the same order, as arrays, CSR
-        matrices or frames X, or as pairs ``(X, y)``. Where chunks end does not matter.
+        matrices or frames X, or as pairs ``(X, y)``. Where chunks end does not matter. Where the order of
+        rows counts, as for folds, it is checked, and other rows are refused before anything is released.
     n, d : int, optional
         Public shape. Counted in one pass if not given.
     columns : list of str, optional
@@ -264,6 +307,7 @@ class Chunks(Reader):
         columns: Sequence[str] | None = None,
     ) -> None:
         self._factory = factory
+        self.repeats = False
         first, y = next(self._all(), (None, None))
         if first is None:
             raise ValueError("the factory gave no rows")

@@ -15,6 +15,7 @@ import fattail
 from fattail.data import PrivateData
 from fattail.passes import Job
 from fattail.privacy.bounded import Sample
+from fattail.privacy.labels import SecretOrder
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed
 from fattail.sources import Chunks, Parquet, Reader
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
 
 N, D = 1003, 3
 NAMES = ["a", "b", "c"]
+ORDER = SecretOrder(bytes(32), N)
 
 
 def rows_of(dtype=np.float64):
@@ -114,14 +116,18 @@ def test_same_integers_from_every_source(name, dtype, tmp_path):
     assert (data.n, data.d) == (N, D)
     mask = np.random.default_rng(1).random(N) < 0.4
     for rule in ROBUST.values():
-        for rows in (None, data.folds(3)[1], data.folds(5)[4], Sample(0.4, mask)):
+        for rows in (None, ORDER.folds(3)[1], ORDER.folds(5)[4], Sample(0.4, mask)):
             if isinstance(rows, Sample) and isinstance(rule, Gram):
                 continue
             options = {"rows": gradient(np.array([1.0, -2.0, 0.5])), "fold": rows}
             np.testing.assert_array_equal(rule.mean(data, **options)._value, rule.mean(reference, **options)._value)
             np.testing.assert_array_equal(rule.mean(data, fold=rows)._value, rule.mean(reference, fold=rows)._value)
     median = MedianOfMeans(Clip(bound=2.0), 5)
-    np.testing.assert_array_equal(median.mean(data)._value, median.mean(reference)._value)
+    everybody = ORDER.cut([0, N])[0]
+    np.testing.assert_array_equal(median.mean(data, fold=everybody)._value, median.mean(reference, fold=everybody)._value)
+    some = ORDER.cut([0, N // 3])[0]
+    for rule in ROBUST.values():
+        np.testing.assert_array_equal(rule.mean(data.part(some))._value, rule.mean(reference, fold=some)._value)
 
 
 @pytest.mark.parametrize("sizes", [[1], [13, 2], [400]])

@@ -6,7 +6,6 @@ from fattail.privacy import (
     Budget,
     BudgetExceededError,
     Curator,
-    Fold,
     Gaussian,
     Laplace,
     PrivacyError,
@@ -16,8 +15,10 @@ from fattail.privacy import (
     TopK,
     epsilon_of,
 )
+from fattail.privacy.labels import SecretOrder
 
-FOLDS = (Fold(0, 2, 0, 5), Fold(1, 2, 5, 10))
+ORDER = SecretOrder(bytes(32), 10)
+FOLDS = ORDER.folds(2)
 
 
 def planned(*mechanisms, epsilon=1.0, delta=1e-6, **kwargs):
@@ -99,7 +100,9 @@ def test_parallel_composition_needs_disjoint_rows():
         curator.release(step, Bounded([1.0], 1.0))
     curator.release(step, Bounded([1.0], 1.0, fold=FOLDS[0]))
     with pytest.raises(PrivacyError, match="overlap"):
-        curator.release(step, Bounded([1.0], 1.0, fold=Fold(0, 3, 4, 7)))
+        curator.release(step, Bounded([1.0], 1.0, fold=ORDER.cut([4, 7])[0]))
+    with pytest.raises(PrivacyError, match="overlap"):  # ranks in another order say nothing
+        curator.release(step, Bounded([1.0], 1.0, fold=SecretOrder(b"other", 10).folds(2)[1]))
     curator.release(step, Bounded([1.0], 1.0, fold=FOLDS[1]))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import columns, dense, histogram, smooth, sparse, standard, waves
+from . import columns, dense, histogram, products, smooth, sparse, standard, waves
 from .trimmed import exact_sum, smooth_sensitivity
 
 __all__ = [
@@ -40,6 +40,8 @@ __all__ = [
     "log_edges",
     "log_histogram",
     "octave_cells",
+    "product",
+    "row_dots",
     "row_norms",
     "shaped_rows",
     "smooth_sensitivity",
@@ -244,13 +246,30 @@ def ball_sums(
 def dot(block: Block, w: Floats) -> Floats:
     """Return the products of the rows with ``w``, in float64 whatever the rows are stored in.
 
-    A row's product does not depend on the block it is in. BLAS promises no such thing, and would
-    copy float32 rows to float64 first.
+    A row's product does not depend on the block it is in, nor on its place there. BLAS promises no such thing, and
+    would copy float32 rows to float64 first. The product of a CSR row is a sum over its entries in turn.
     """
-    if not isinstance(block, np.ndarray | Apart) or block.dtype not in (np.float32, np.float64):
+    if not isinstance(block, np.ndarray | Apart):
         return np.asarray(block @ w, dtype=np.float64)
+    if block.dtype not in (np.float32, np.float64):
+        block = np.asarray(block, dtype=np.float64)
     out = np.empty(len(block))
-    dense.dot_block(_plain(block), 0, len(block), _vector(w, len(w), 0.0), out)
+    products.dot_block(_plain(block), 0, len(block), _vector(w, len(w), 0.0), out)
+    return out
+
+
+def product(rows: NDArray[Any], W: NDArray[Any]) -> NDArray[Any]:
+    """Return ``rows @ W`` in the wider type of the two, each row's without regard to the others; see `dot`."""
+    dtype = np.result_type(np.float32, rows, W)
+    out = np.empty((len(rows), W.shape[1]), dtype=dtype)
+    products.product_block(_plain(np.asarray(rows, dtype=dtype)), _plain(np.asarray(W, dtype=dtype)), out)
+    return out
+
+
+def row_dots(V: NDArray[Any], W: NDArray[Any]) -> Floats:
+    """Return the products of the rows of V with those of W, in float64; see `dot`."""
+    out = np.empty(len(V))
+    products.dots_block(_plain(np.asarray(V, dtype=np.float64)), _plain(np.asarray(W, dtype=np.float64)), out)
     return out
 
 

@@ -1,7 +1,7 @@
 """Column sums of bounded, quantised terms over one dense block of rows.
 
-Every kernel is serial, holds no lock, and (but for products with a vector, and the tail of the smoothed map) is compiled without
-licence to reorder or to fuse: a term has the same bits in a vector lane, in a remainder loop, in numpy and in the sparse twin.
+Every kernel is serial, holds no lock, and is compiled without licence to reorder or to fuse: a term has the same bits
+in a vector lane, in a remainder loop, in numpy and in the sparse twin.
 Terms are integers of at most 2**30 held in float64, so sums of up to 2**22 rows are exact, and the
 order of rows, blocks and threads cannot show.  The block is read once.
 
@@ -17,17 +17,14 @@ import numpy as np
 from numba import carray, njit
 
 from .memory import address, prefetch, room
+from .products import JIT, dot_block
 
-JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
-FUSED = {**JIT, "fastmath": {"nsz", "contract"}}  # for what no bound rests on: one rounding for a product and a sum
-FAST = {**JIT, "fastmath": {"nsz", "reassoc", "contract"}}  # and sums in any order
 UNIT = 2.0**30
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
 TILE = 4096  # columns swept before the next row, so that their sums stay in a core's cache
 GROUP = 16384  # terms of the rows that are swept at once
 LEAST = 16  # rows, however wide
-WIDE = 1000  # columns from which on products are found for four rows at once
 NEAR = 1 << 13  # bytes from what is being added to what memory is asked for
 LANES = 32  # partial sums of a row's squares
 
@@ -81,42 +78,6 @@ def flush(acc, low, size, out):
     for k in range(size):
         out[low + k] += np.int64(acc[k])
         acc[k] = 0.0
-
-
-@njit(**FAST)
-def _dot(v, w):
-    total = 0.0
-    for j in range(w.size):
-        total += v[j] * w[j]
-    return total
-
-
-@njit(**FAST)
-def _dot_four(v0, v1, v2, v3, w):
-    """Return the products of four rows with ``w``, which comes from the cache once for all of them."""
-    p0, p1, p2, p3 = 0.0, 0.0, 0.0, 0.0
-    for j in range(w.size):
-        p0 += v0[j] * w[j]
-        p1 += v1[j] * w[j]
-        p2 += v2[j] * w[j]
-        p3 += v3[j] * w[j]
-    return p0, p1, p2, p3
-
-
-@njit(**JIT)
-def dot_block(V, first, last, w, out):
-    """Write to ``out`` the products of some rows with ``w``.
-
-    No bound rests on these, so the compiler may order and fuse the sum of a row as it likes: it
-    does so alike for every row, since the last ones of wide rows, if fewer than four, are taken several times.
-    """
-    if w.size < WIDE:
-        for i in range(first, last):
-            out[i] = _dot(V[i], w)
-    else:
-        for i in range(first, last, 4):
-            i1, i2, i3 = min(i + 1, last - 1), min(i + 2, last - 1), min(i + 3, last - 1)
-            out[i], out[i1], out[i2], out[i3] = _dot_four(V[i], V[i1], V[i2], V[i3], w)
 
 
 @njit(**JIT)

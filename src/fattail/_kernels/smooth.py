@@ -1,7 +1,7 @@
 """Column sums of the smoothed map over one dense block of rows.
 
-As in `dense`: integers of at most 2**30 in float64, NaN counts as 0, no licence to reorder, and only the tail polynomial,
-which a clamp follows, may be fused.
+As in `dense`: integers of at most 2**30 in float64, NaN counts as 0, no licence to reorder or to fuse. Products and sums of the
+tail polynomial are rounded once because it says so.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import math
 import numpy as np
 from numba import carray, njit
 
-from .dense import FLUSH, FUSED, GROUP, JIT, LEAST, NEAR, TILE, UNIT, argument, clamp, flush, load, residuals, spill
+from .dense import FLUSH, GROUP, JIT, LEAST, NEAR, TILE, UNIT, argument, clamp, flush, load, residuals, spill
 from .memory import address, ask, prefetch, room
+from .products import fma
 
 PROBE = 4  # rows that tell how to begin
 MANY = 5  # one argument in so many beyond the core makes it faster to find the tail polynomial everywhere
@@ -51,7 +52,7 @@ def far(h, a):
     return np.rint(outer(h, a))
 
 
-@njit(**FUSED)
+@njit(**JIT)
 def tail_values(args, count, square, tail, u, h):
     """Write to ``h`` the tail polynomial at ``args``, three steps of Horner's rule first, then six at a time.
 
@@ -59,13 +60,13 @@ def tail_values(args, count, square, tail, u, h):
     """
     t0, t1, t2, t3 = tail[0], tail[1], tail[2], tail[3]
     for k in range(np.uint64(count)):
-        v = 4.0 * square / (square + args[k] * args[k]) - 1.0
-        u[k], h[k] = v, ((t0 * v + t1) * v + t2) * v + t3
+        v = 4.0 * square / fma(args[k], args[k], square) - 1.0
+        u[k], h[k] = v, fma(fma(fma(t0, v, t1), v, t2), v, t3)
     for step in range(4, tail.size, 6):
         t0, t1, t2, t3, t4, t5 = tail[step], tail[step + 1], tail[step + 2], tail[step + 3], tail[step + 4], tail[step + 5]
         for k in range(np.uint64(count)):
             v = u[k]
-            h[k] = (((((h[k] * v + t0) * v + t1) * v + t2) * v + t3) * v + t4) * v + t5
+            h[k] = fma(fma(fma(fma(fma(fma(h[k], v, t0), v, t1), v, t2), v, t3), v, t4), v, t5)
 
 
 @njit(**JIT)

@@ -1,17 +1,18 @@
-"""Rows in units of public centres and scales, for matrix products in single precision."""
+"""Rows in units of public centres and scales, and their products with a matrix in single precision."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from .dense import FAST, clamp
+from .dense import clamp
+from .products import JIT, product_block, row_dot
 
 LARGEST = 1e12  # squares of sums of these are far from the largest single-precision number
 ROWS = 256  # that stay in a core's cache from one step to the next
 
 
-@njit(**FAST)
+@njit(**JIT)
 def standard_block(V, c, inv_s, constant, out, squares):
     """Write ``(V - c) inv_s`` and a constant to ``out``, and the squared lengths to ``squares``.
 
@@ -20,26 +21,20 @@ def standard_block(V, c, inv_s, constant, out, squares):
     """
     n, d = V.shape
     for i in range(n):
-        total = constant * constant
         for j in range(d):
             v = (np.float64(V[i, j]) - c[j]) * inv_s[j]
-            v = clamp(v if v == v else 0.0, LARGEST)
-            out[i, j] = v
-            total += v * v
+            out[i, j] = clamp(v if v == v else 0.0, LARGEST)
         out[i, d] = constant
-        squares[i] = total
+        squares[i] = row_dot(out[i], out[i])
 
 
-@njit(**FAST)
+@njit(**JIT)
 def shaped_block(V, c, inv_s, constant, shape, out, squares, lengths):
     """Write the rows of `standard_block` times ``shape`` to ``out``, and the lengths of both: the first's squared."""
     z = np.empty((ROWS, V.shape[1] + 1), dtype=np.float32)
     for first in range(0, len(V), ROWS):
         last = min(first + ROWS, len(V))
         standard_block(V[first:last], c, inv_s, constant, z, squares[first:last])
-        np.dot(z[: last - first], shape, out[first:last])
+        product_block(z[: last - first], shape, out[first:last])
         for i in range(first, last):
-            total = np.float32(0.0)
-            for j in range(out.shape[1]):
-                total += out[i, j] * out[i, j]
-            lengths[i] = np.sqrt(total)
+            lengths[i] = np.sqrt(row_dot(out[i], out[i]))

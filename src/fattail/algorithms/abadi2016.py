@@ -44,7 +44,7 @@ def clipped_descent(
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
     w, path = np.zeros(p), []
-    for fold in descent.folds(data):
+    for fold in descent.folds(curator, data.n):
         rows = curator.sample_rows(gradient, data.n) if isinstance(gradient, SubsampledGaussian) else fold
         mean = Ball(radius=clip).mean(data, problem.gradient_rows(w), rows, width=p)
         w = descent.move(problem, w, curator.release(gradient, mean))

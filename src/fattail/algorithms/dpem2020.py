@@ -106,11 +106,12 @@ def local_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto") 
     release: Noise = (Laplace if isinstance(kind, Laplace) else Gaussian)("rows", count=rounds, folds=rounds > 1)
     curator.plan(release)
     noise = noise_std(curator, release, per_column(release, d))
-    fold = None
+    # In a secret order, so that a row's place among the answers tells nothing of it.
+    fold = curator.subset(n, n)
     if is_auto(moment_bound):
         asked = min(max(n // 5, 1), 4000)
-        fold = Fold(1, 2, asked, n)
-        magnitude, share, error = local_octaves(curator, release, data, Fold(0, 2, 0, asked))
+        first, fold = curator.cut(n, asked, n - asked)
+        magnitude, share, error = local_octaves(curator, release, data, first)
         s = np.array([_scale_of(magnitude, p, error, 2 * sup * noise / math.sqrt(len(fold))) for p in share])
         spread = None
     else:
@@ -322,7 +323,7 @@ def smoothed_em(
     """
     schedule = problem.printed_schedule(folds=True) if split else problem.schedule()
     if split:
-        data.folds(schedule.steps)  # too few rows must be said before anything is charged
+        curator.folds(data.n, schedule.steps)  # too few rows must be said before anything is charged
     mechanisms = problem.start_mechanisms
     curator.plan(*mechanisms, *schedule.mechanisms)
     log_d = math.log(max(data.d / failure, 1.2))

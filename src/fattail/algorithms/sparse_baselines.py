@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail._registry import registered
 from fattail.algorithms.common.iht import UNITS, Options, Peeling, Units, hard_thresholding, residual_rows
 from fattail.algorithms.common.support_fit import typical
@@ -42,11 +43,11 @@ def iht_squared(curator: Curator, data: PrivateData, options: Options) -> tuple[
 
     def gradient(w: Floats, fold: Any) -> Bounded:
         def rows(b: Block) -> tuple[Any, Floats]:
-            return b.X, np.clip(np.asarray(b.X @ w), -R, R) - np.clip(-loss.derivative(np.full(len(b), level), b.y), -R, R)
+            return b.X, np.clip(b.dot(w), -R, R) - np.clip(-loss.derivative(np.full(len(b), level), b.y), -R, R)
 
         return Clip(bound=2 * R * K).mean(data, rows, fold)
 
-    steps = [(2 / K**2 * (options.step or 1.0), fold) for fold in options.folds(data, n_iter)]
+    steps = [(2 / K**2 * (options.step or 1.0), fold) for fold in options.folds(curator, data.n, n_iter)]
     return hard_thresholding(curator, peeling, gradient, data.d, steps, options.radius), level
 
 
@@ -68,13 +69,13 @@ def dp_ight(curator: Curator, data: PrivateData, loss: Loss, options: Options) -
     K, _, level = units.find(curator, data)
 
     def lengths(b: Block) -> Floats:
-        X = b.X.multiply(b.X).sum(axis=1) if hasattr(b.X, "multiply") else np.einsum("ij,ij->i", b.X, b.X)
+        X = b.X.multiply(b.X).sum(axis=1) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
         return np.sqrt(np.asarray(X, dtype=np.float64).ravel()) * np.abs(loss.derivative(np.full(len(b), level), b.y))
 
     radius = typical(curator, length, data, lengths, 0.5)
     step = (1 / loss.curvature) * 3 / K**2 * (options.step or 1.0)
     w = np.zeros(data.d)
-    for fold in options.folds(data, n_iter):
+    for fold in options.folds(curator, data.n, n_iter):
         noisy = curator.release(release, w - step * Ball(radius=radius).mean(data, residual_rows(loss, w, level), fold))
         w = project_ball(hard_threshold(noisy, options.sparsity), options.radius)
     return w, level
@@ -105,7 +106,7 @@ def frank_wolfe(curator: Curator, data: PrivateData, loss: Loss, options: Option
     # Where the loss has no slope, residuals are clipped at tau: its Huber version.
     slope: Loss = Huber(tau) if math.isinf(loss.slope) else loss
     w = np.zeros(d)
-    for t, fold in enumerate(options.folds(data, n_iter)):
+    for t, fold in enumerate(options.folds(curator, data.n, n_iter)):
         gradient = Clip(bound=tau * K).mean(data, residual_rows(slope, w, level), fold)
         vertex = int(curator.select(choose, (gradient[both] * signs).evaluated())[0])
         w += (options.step or 1.0) * 2 / (t + 2) * (cross_polytope_vertex(vertex, d, radius) - w)
@@ -144,7 +145,7 @@ def two_stage(curator: Curator, data: PrivateData, loss: Loss, options: Options)
         ballot[top_indices(rows[:, :-1].T @ rows[:, -1], s)] = 1.0
         return ballot
 
-    votes = Clip(center=0.5, bound=0.5).mean(block_estimates(data, table, vote, blocks, data.d))
+    votes = Clip(center=0.5, bound=0.5).mean(block_estimates(data, curator.folds(data.n, blocks), table, vote, data.d))
     support = np.sort(curator.select(select, votes.magnitudes()))
     teacher = ridge_teacher(curator, release, data, loss, support, K, tau, level)
     w = np.zeros(data.d)

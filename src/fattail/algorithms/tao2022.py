@@ -89,7 +89,8 @@ def _bounded_mean(curator: Curator, data: PrivateData, moment: float, moment_bou
         bound = 0.5 * (u * n / (2 * groups * noise_std(curator, release, per_column(release, d)))) ** (1 / moment)
         spread = np.sqrt(u * bound ** (2 - moment) / n + (u * bound ** (1 - moment)) ** 2)
     robustifier: Robustifier = robust(center, bound)
-    value = curator.release(release, robustifier.mean(data).to(release.norm))
+    everybody = curator.subset(n, n) if groups > 1 else None
+    value = curator.release(release, robustifier.mean(data, fold=everybody).to(release.norm))
     noise = 2 * bound * noise_std(curator, release, per_column(release, d)) / (n // groups)
     return Estimate(value, noise, spread, isinstance(release, Laplace))
 
@@ -120,8 +121,9 @@ def median_of_means_descent(
     noise = curator.noise(gradient, 2 * groups / rows) * math.sqrt(p)
     clip = (descent.bound(problem) * p ** (moment / 2) / noise) ** (1 / moment)
     w, path = np.zeros(p), []
-    for fold in descent.folds(data):
-        mean = MedianOfMeans(Ball(radius=clip), groups).mean(data, problem.gradient_rows(w), fold, width=p)
+    everybody = curator.subset(data.n, data.n) if groups > 1 else None
+    for fold in descent.folds(curator, data.n):
+        mean = MedianOfMeans(Ball(radius=clip), groups).mean(data, problem.gradient_rows(w), fold or everybody, width=p)
         w = descent.move(problem, w, curator.release(gradient, mean))
         path.append(w)
     strongly_convex = isinstance(target.loss, Squared) or target.alpha > 0
@@ -153,7 +155,7 @@ def iht_truncated(curator: Curator, data: PrivateData, loss: Loss, options: Opti
     def gradient(w: Floats, fold: Any) -> Bounded:
         return Truncate(bound=bound).mean(data, residual_rows(loss, w, level), fold)
 
-    steps = [(step, fold) for fold in options.folds(data, n_iter)]
+    steps = [(step, fold) for fold in options.folds(curator, data.n, n_iter)]
     return hard_thresholding(curator, peeling, gradient, data.d, steps, options.radius), level
 
 

@@ -43,7 +43,7 @@ def iht_huber(curator: Curator, data: PrivateData, options: Options) -> tuple[Fl
     def gradient(w: Floats, fold: Any) -> Bounded:
         return Clip(bound=tau * K).mean(data, residual_rows(Huber(tau), w, level), fold)
 
-    steps = [(step, fold) for fold in options.folds(data, n_iter)]
+    steps = [(step, fold) for fold in options.folds(curator, data.n, n_iter)]
     return hard_thresholding(curator, peeling, gradient, data.d, steps, options.radius), level
 
 
@@ -69,9 +69,9 @@ def iht_l1(curator: Curator, data: PrivateData, options: Options) -> tuple[Float
 
     def gradient(w: Floats, fold: Any) -> Bounded:
         def rows(b: Block) -> tuple[Any, Floats]:
-            return b.X, np.sign(Squared().derivative(np.asarray(b.X @ w) + level, b.y))
+            return b.X, np.sign(Squared().derivative(b.dot(w) + level, b.y))
 
         return Clip(bound=K).mean(data, rows, fold)
 
-    steps = [(first * 0.75**t, fold) for t, fold in enumerate(options.folds(data, n_iter))]
+    steps = [(first * 0.75**t, fold) for t, fold in enumerate(options.folds(curator, data.n, n_iter))]
     return hard_thresholding(curator, peeling, gradient, data.d, steps, options.radius), level

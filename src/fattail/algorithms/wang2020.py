@@ -89,7 +89,7 @@ def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descen
     noise = curator.noise(gradient, 2 * catoni.sup(beta) * math.sqrt(p) / rows_per_step)
     scale = math.sqrt(descent.bound(problem) / (2 * noise))
     w = np.zeros(p)
-    for fold in descent.folds(data):
+    for fold in descent.folds(curator, data.n):
         mean = Smooth(scale=scale, beta=beta).mean(data, problem.gradient_rows(w), fold, width=p)
         w = descent.move(problem, w, curator.release(gradient, mean.to("l2")))
     return problem.solution(w, descent.n_iter)
@@ -120,7 +120,7 @@ def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent
     if trim is None:
         trim = min(math.ceil(math.log(bound * rows) / smoothness), rows // 4)
     w = np.zeros(p)
-    for fold in descent.folds(data):
+    for fold in descent.folds(curator, data.n):
         mean = Trimmed(trim, bound, smoothness).mean(data, problem.gradient_rows(w), fold)
         w = descent.move(problem, w, curator.release(gradient, mean))
     return problem.solution(w, descent.n_iter)
@@ -131,7 +131,7 @@ def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent
     estimators=LINEAR,
     paper="wang2020",
     algorithm="Algorithm 1",
-    changed="disjoint blocks by position; clipped means in shrinking balls by default; the aggregator's scale made smooth",
+    changed="disjoint blocks drawn in secret; clipped means in shrinking balls by default; the aggregator's scale made smooth",
     test=TEST,
 )
 def sample_aggregate(
@@ -139,7 +139,7 @@ def sample_aggregate(
 ) -> LinearFit:
     """Fit each block without privacy, then aggregate the fits privately (Algorithm 1).
 
-    Deviations: random subsets become blocks by position, so that a row is in one of them. The printed
+    Deviations: random subsets become disjoint blocks, so that a row is in one of them. The printed
     aggregator (``aggregation="smooth"``) has a scale that is not smooth, which is corrected,
     and noise of the size of the spread of the fits whatever their number. By default the mean of fits
     clipped to a ball is released three times instead, each time in a smaller ball around the last,
@@ -157,7 +157,7 @@ def sample_aggregate(
     def rows(block: Block) -> Floats:
         return np.column_stack([problem.frame.standard(block), problem.response(block)])
 
-    fits = block_estimates(data, rows, lambda table: inverse @ _newton(problem, table), blocks, p)
+    fits = block_estimates(data, curator.folds(data.n, blocks), rows, lambda table: inverse @ _newton(problem, table), p)
     if aggregation == "smooth":
         center = curator.release(smooth, Attention(REACH, curator.smoothness(smooth)).mean(fits))
     else:

@@ -101,9 +101,18 @@ def replay(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[S
     -------
     list of Step
         One per release. A ratio above 1 refutes the proof; infinity means that something
-        which must be public (order of releases, shapes, units) depended on the row.
+        which must be public (order of releases, shapes, units) depended on the row, or that it
+        moved releases of two folds, of which a row is in one.
     """
-    return [Step(r.mechanism.name, difference(r.ours, r.theirs), r.rho) for r in releases(fit, data, neighbour)]
+    steps: list[Step] = []
+    moved: set[Mechanism] = set()
+    for r in releases(fit, data, neighbour):
+        ratio = difference(r.ours, r.theirs)
+        if ratio and r.mechanism.folds:
+            ratio = math.inf if r.mechanism in moved else ratio
+            moved.add(r.mechanism)
+        steps.append(Step(r.mechanism.name, ratio, r.rho))
+    return steps
 
 
 def moved(steps: list[Step]) -> float:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fattail.privacy.labels import Fold as Fold
+
 Norm = Literal["l1", "l2", "linf"]
 Real = NDArray[np.float64]
 
@@ -18,19 +20,6 @@ _ROUNDING = 1 + 2.0**-40
 
 class PrivacyError(RuntimeError):
     """A step would break the guarantee. Nothing was released."""
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Rows ``[start, stop)`` of a dataset, one of ``of`` blocks fixed by position."""
-
-    index: int
-    of: int
-    start: int
-    stop: int
-
-    def __len__(self) -> int:
-        return self.stop - self.start
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import warnings
 from collections import Counter
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +17,7 @@ from fattail.privacy.accountant import epsilon_of
 from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
 from fattail.privacy.calibration import check_budget, largest_rho
 from fattail.privacy.events import Event
+from fattail.privacy.labels import SecretOrder
 from fattail.privacy.ledger import active_budget
 from fattail.privacy.mechanisms import Mechanism, SmoothNoise, SubsampledGaussian
 from fattail.privacy.noise import NoiseSource, noise_source
@@ -66,6 +70,9 @@ class Curator:
         if ledger is not None and not hasattr(ledger, "charge"):
             raise ValueError(f"ledger must be an account (Ledger(path).open(...)) or a Budget, got {type(ledger).__name__}")
         self._source: NoiseSource = noise_source(random_state)
+        # What tells the rows' places in a secret order; whoever knows the seed knows it.
+        self._key = os.urandom(32) if random_state is None else hashlib.sha3_256(b"%d" % random_state).digest()
+        self._order: SecretOrder | None = None
         self._account = ledger if ledger is not None else active_budget()
         self._label = label
         self._plan: tuple[Mechanism, ...] = ()
@@ -113,6 +120,23 @@ class Curator:
         """Draw the secret Poisson sample for one release of a subsampled mechanism."""
         self._check_planned(mechanism)
         return Sample(mechanism.rate, self._source.bernoulli(mechanism.rate, n))
+
+    def folds(self, n: int, count: int) -> tuple[Fold, ...]:
+        """``count`` disjoint folds of n rows, drawn in secret, sizes equal to within one row."""
+        return self._secret_order(n).folds(count)
+
+    def subset(self, n: int, size: int) -> Fold:
+        """``size`` of n rows, drawn in secret; a larger subset contains a smaller one."""
+        return self.cut(n, size)[0]
+
+    def cut(self, n: int, *sizes: int) -> tuple[Fold, ...]:
+        """Disjoint folds of n rows, drawn in secret, of these sizes."""
+        return self._secret_order(n).cut(list(accumulate(sizes, initial=0)))
+
+    def _secret_order(self, n: int) -> SecretOrder:
+        if self._order is None or self._order.n != n:
+            self._order = SecretOrder(self._key, n)
+        return self._order
 
     def release(self, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
         """Add the planned noise and let the value go.
@@ -186,7 +210,7 @@ class Curator:
         elif mechanism.folds:
             if rows is None:
                 raise PrivacyError(f"{mechanism.name!r} composes in parallel but was computed on all rows")
-            if any(isinstance(o, Fold) and rows.start < o.stop and o.start < rows.stop for o in used):
+            if any(isinstance(o, Fold) and rows.overlaps(o) for o in used):
                 raise PrivacyError(f"{mechanism.name!r} composes in parallel but its folds overlap")
         if rows is not None:
             used.append(rows)

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fattail.data import Block, PrivateData
+from fattail.privacy.bounded import Fold
 
 Table = NDArray[Any]
 
 
 def block_estimates(
-    data: PrivateData, rows: Callable[[Block], Table], estimate: Callable[[Table], Table], blocks: int, width: int
+    data: PrivateData, blocks: Sequence[Fold], rows: Callable[[Block], Table], estimate: Callable[[Table], Table], width: int
 ) -> PrivateData:
     """One row per block: ``estimate`` of the block's rows.
 
     Parameters
     ----------
     data : PrivateData
+    blocks : sequence of Fold
+        Disjoint folds of all rows, drawn by the curator.
     rows : callable
         What an estimate needs of each row, as a two-dimensional array.
     estimate : callable
-        A deterministic function of one block's rows that gives ``width`` numbers; where it fails or
-        is not finite the estimate counts as zero.
-    blocks, width : int
+        A deterministic function of one block's rows, in their secret order, that gives ``width`` numbers;
+        where it fails or is not finite the estimate counts as zero.
+    width : int
 
     Notes
     -----
-    *Privacy.* Blocks are fixed by position, so replacing a row of ``data`` replaces at most one row
-    of the result: whatever is differentially private for the estimates, with ``blocks`` rows, is
-    so for the data. Proof: ``blocks.proof.md``.
+    *Privacy.* Blocks are drawn independently of all values, so replacing a row of ``data`` replaces at most
+    one row of the result: whatever is differentially private for the estimates, with as many rows as
+    there are blocks, is so for the data. Proof: ``blocks.proof.md``.
     """
-    estimates = np.zeros((blocks, width))
-    for k, fold in enumerate(data.folds(blocks)):
+    estimates = np.zeros((len(blocks), width))
+    for k, fold in enumerate(blocks):
         with np.errstate(all="ignore"):
             try:
                 value = np.asarray(estimate(data._gather(rows, fold)), dtype=np.float64).ravel()

@@ -20,7 +20,7 @@ class MedianOfMeans:
     within : Robustifier
         Bounds the rows of a group.
     groups : int
-        Odd; groups are consecutive rows.
+        Odd. More than one are cut from a fold, which the curator draws.
 
     Notes
     -----
@@ -40,16 +40,12 @@ class MedianOfMeans:
         self, data: PrivateData, rows: Rows = own_rows, fold: Fold | Sample | None = None, *, width: int | None = None
     ) -> Bounded:
         if isinstance(fold, Sample):
-            raise PrivacyError("groups are fixed by position; a Poisson sample has no positions")
+            raise PrivacyError("groups are cut from a fold; a Poisson sample has no ranks")
         if self.groups == 1:
             return self.within.mean(data, rows, fold, width=width)
-        start, stop = (0, data.n) if fold is None else (fold.start, fold.stop)
-        if stop - start < self.groups:
-            raise ValueError(f"cannot split {stop - start} rows into {self.groups} groups")
-        edges = [start + k * (stop - start) // self.groups for k in range(self.groups + 1)]
-        parts = [
-            self.within.mean(data, rows, Fold(k, self.groups, edges[k], edges[k + 1]), width=width) for k in range(self.groups)
-        ]
+        if fold is None:
+            raise PrivacyError("groups are drawn by the curator: pass fold=curator.subset(n, n) for groups of all rows")
+        parts = [self.within.mean(data, rows, group, width=width) for group in fold.split(self.groups)]
         means = np.stack([part.unit * part._value for part in parts])
         coarsest = max(parts, key=lambda part: float(np.max(np.abs(part.unit))))
         # In units of the smallest group; the median of floats is one of them, so only the

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.losses import Loss
 from fattail.privacy.bounded import Bounded
 from fattail.robust.base import check_scale
+from fattail.robust.clip import Clip
 
 Floats = NDArray[np.float64]
 
@@ -60,18 +62,17 @@ class RidgeDescent:
         s, K, G = self.columns.size, self.feature_clip, self.loss.slope
         smooth = self.loss.curvature * s * K**2 + self.penalty
         step = 2 / (smooth + self.penalty)
-        grid = G * K * 2.0**-32
+        bound = Clip(bound=G * K)
         theta = np.zeros(s)
         for _ in range(self.n_iter):
 
-            def pull(block: Block, at: Floats = theta) -> NDArray[np.int64]:
-                with np.errstate(all="ignore"):
-                    Z = self._columns(block)
-                    slope = self.loss.derivative(np.asarray(Z @ at) + self.level, block.y)
-                slope = np.clip(np.where(np.isnan(slope), 0.0, slope), -G, G)
-                return np.asarray(np.rint(Z.T @ slope / grid), dtype=np.int64)
+            def pull(block: Block, at: Floats = theta) -> tuple[Any, Floats]:
+                Z = self._columns(block)
+                slope = self.loss.derivative(_kernels.dot(Z, at) + self.level, block.y)
+                return Z, np.clip(np.where(np.isnan(slope), 0.0, slope), -G, G)
 
-            theta = theta - step * (data._reduce(pull) * (grid / data.n) + self.penalty * theta)
+            mean = bound.mean(data, pull, width=s)
+            theta = theta - step * (mean.unit * mean._value + self.penalty * theta)
         rounding = 2.0**-50 * data.n * (data.n + s**2 * smooth / self.penalty) + data.n * 2.0**-31
         sensitivity = 2 * G * math.sqrt(s) * K / (data.n * self.penalty) * (1 + rounding)
         if public is None:

@@ -114,7 +114,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     ``Clip``-bounded rows; all else is arithmetic on releases.
     """
     n, p, logistic = data.n, data.d + 1, target.logistic
-    some, few = data.every(max(1, n // (2 * ENOUGH))), data.every(max(1, n // ENOUGH)).kept()
+    some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
+    few = some.part(curator.subset(n, n // max(1, n // ENOUGH)))
     budget = Budget.of(few.n, some.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = budget.pace(logistic)
     # A label's curvature falls as the fit grows, so its shape is taken anew: more often where that is cheap.
@@ -131,7 +132,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     curator.plan(*fixed, *gradients)
 
     problem = prepare(curator, units, some, target, few, visible=budget.lost)
-    parts = _parts(data, some, few, steps, logistic, budget.exact)
+    half = few.part(curator.subset(n, few.n // 2)) if logistic and budget.exact and few.n < n else few
+    parts = _parts(data, some, few, half, steps, logistic)
     model = Model(curator, data, some, parts[0], problem)
     model.count_lengths(lengths)
     for t, gradient in enumerate(gradients):
@@ -305,12 +307,14 @@ class Wide:
         model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + float(share @ np.minimum(size, clip) ** 2) / n
 
 
-def _parts(data: PrivateData, some: PrivateData, few: PrivateData, steps: int, logistic: bool, exact: bool) -> list[PrivateData]:
-    """Rows of each step: later steps undo most of the error of the first ones, which need few."""
+def _parts(
+    data: PrivateData, some: PrivateData, few: PrivateData, half: PrivateData, steps: int, logistic: bool
+) -> list[PrivateData]:
+    """Rows of each step: later steps undo most of the error of the first ones, which need few, or ``half`` of them."""
     if not logistic:
         return [few] * (steps // 2) + [some] * (steps - steps // 2 - 3) + [data] * 3
-    if exact and few.n < data.n:
-        return [few.every(2)] * (steps - 4) + [few, few, some, data]
+    if half is not few:
+        return [half] * (steps - 4) + [few, few, some, data]
     return [few] * (steps - 3) + [some, some, data]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
 from fattail.robust import Ball, Gram, symmetric
@@ -27,7 +28,7 @@ def shrink(V: Floats, radius: float) -> Floats:
 
 def lengths(V: Floats) -> Floats:
     """Length of each row."""
-    result: Floats = np.sqrt(np.einsum("ij,ij->i", V, V))
+    result: Floats = np.sqrt(_kernels.row_dots(V, V))
     return result
 
 

@@ -60,8 +60,9 @@ class Options:
     peeling: str = "gumbel"
     fit_intercept: bool = True
 
-    def folds(self, data: PrivateData, n_iter: int) -> tuple[Any, ...]:
-        return data.folds(n_iter) if self.splitting else (None,) * n_iter
+    def folds(self, curator: Curator, n: int, n_iter: int) -> tuple[Any, ...]:
+        """The rows of each step; None for all of them."""
+        return curator.folds(n, n_iter) if self.splitting else (None,) * n_iter
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def residual_rows(loss: Loss, w: Floats, level: float) -> Rows:
     """Gradient rows of a linear model, as (rows, derivative of the loss)."""
     if isinstance(loss, (Squared, Huber)):  # residuals, clipped or not: found while the rows are summed
         return lambda b: (b.X, Residual(w, np.asarray(b.y), level, loss.slope))
-    return lambda b: (b.X, loss.derivative(np.asarray(b.X @ w) + level, b.y))
+    return lambda b: (b.X, loss.derivative(b.dot(w) + level, b.y))
 
 
 @dataclass(frozen=True)

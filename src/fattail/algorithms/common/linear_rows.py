@@ -284,5 +284,6 @@ class Descent:
             return self.moment_bound
         return 0.25 if problem.target.logistic else 2.0
 
-    def folds(self, data: PrivateData) -> tuple[Any, ...]:
-        return data.folds(self.n_iter) if self.splitting else (None,) * self.n_iter
+    def folds(self, curator: Curator, n: int) -> tuple[Any, ...]:
+        """The rows of each step; None for all of them."""
+        return curator.folds(n, self.n_iter) if self.splitting else (None,) * self.n_iter

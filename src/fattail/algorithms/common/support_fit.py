@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
 
+from fattail import _kernels
 from fattail.algorithms.common.support_moments import inverse_moments, inverted
 from fattail.data import Block, PrivateData
 from fattail.geometry import shrink
@@ -119,8 +120,8 @@ class Fit:
     def along(self, block: Block, theta: Floats) -> Floats:
         """Rows times coefficients of the support. Sparse rows are not cut, which would cost more than the product."""
         if sparse.issparse(block.X):
-            return np.asarray(block.X @ self._spread(theta / self.scale[self.support]))
-        return np.asarray(self.columns(block) @ theta)
+            return block.dot(self._spread(theta / self.scale[self.support]))
+        return _kernels.dot(self.columns(block), theta)
 
     def predictor(self, block: Block) -> Floats:
         return self.along(block, self.theta) + self.intercept
@@ -165,7 +166,7 @@ class Fit:
         return np.asarray(kept * self.loss.second(z, y) / self.loss.curvature)
 
     def norms(self, Z: Any) -> Floats:
-        squares = Z.multiply(Z).sum(axis=1) if sparse.issparse(Z) else np.einsum("ij,ij->i", Z, Z)
+        squares = Z.multiply(Z).sum(axis=1) if sparse.issparse(Z) else _kernels.row_dots(Z, Z)
         return np.sqrt(np.asarray(squares, dtype=np.float64).ravel() + (self.unit**2 if self.fit_intercept else 0.0))
 
     def add(self, columns: Indices) -> None:
@@ -211,7 +212,7 @@ def typical_entry(block: Block, scale: Floats) -> Floats:
     if sparse.issparse(block.X):
         return np.asarray((abs(block.X) @ (1 / scale)) / np.maximum(np.diff(block.X.indptr), 1))
     X = np.abs(block.X)
-    return np.asarray((X @ (1 / scale)) / np.maximum(np.count_nonzero(X, axis=1), 1))
+    return np.asarray(_kernels.dot(X, 1 / scale) / np.maximum(np.count_nonzero(X, axis=1), 1))
 
 
 def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[Any, ...]) -> float:
