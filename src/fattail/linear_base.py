@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from fattail._registry import needs_of
 from fattail._threads import one_blas_thread
 from fattail.algorithms.abadi2016 import clipped_descent
 from fattail.algorithms.auto.linear import auto_linear
@@ -18,7 +19,7 @@ from fattail.algorithms.tao2022 import median_of_means_descent
 from fattail.algorithms.wang2020 import sample_aggregate, smoothed_descent, trimmed_descent
 from fattail.base import is_auto
 from fattail.data import PrivateData
-from fattail.losses import Loss
+from fattail.losses import Loss, check_loss
 from fattail.predictors import LinearPredictor
 from fattail.privacy import Curator
 from fattail.privacy.calibration import gaussian_multiplier
@@ -75,6 +76,16 @@ _PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the num
     compose. Give all of them one ledger account and it will refuse what would exceed it."""
 
 
+ALGORITHMS: dict[str, Any] = {
+    "auto": auto_linear,
+    "smoothed": smoothed_descent,
+    "median_of_means": median_of_means_descent,
+    "trimmed": trimmed_descent,
+    "sample_aggregate": sample_aggregate,
+    "clipped": clipped_descent,
+}
+
+
 def documented(cls: Any) -> Any:
     cls.__doc__ = cls.__doc__.replace("{parameters}", _PARAMETERS.strip()).replace("{privacy}", _PRIVACY)
     return cls
@@ -84,7 +95,7 @@ def documented(cls: Any) -> Any:
 class LinearModel(LinearPredictor):
     """Parameters and steps common to the three models."""
 
-    _methods = ("auto", "smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped")
+    _methods = tuple(ALGORITHMS)
     _at_once = ("trimmed", "sample_aggregate")
 
     alpha: float = 0.0
@@ -109,6 +120,9 @@ class LinearModel(LinearPredictor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        loss = self._loss()
+        check_loss(loss)
+        needs_of(ALGORITHMS[self.method]).check(loss, f"method={self.method!r}")
         check_number("alpha", self.alpha, 0.0, closed=True)
         for name in ("radius", "n_iter", "step", "moment_bound", "groups", "blocks", "clip", "batch_size"):
             check_number(name, getattr(self, name), 0.0)
@@ -148,19 +162,16 @@ class LinearModel(LinearPredictor):
             None if is_auto(self.moment_bound) else float(self.moment_bound),
             self.splitting,
         )
-        if self.method == "smoothed":
-            return smoothed_descent(curator, data, target, descent)
-        if self.method == "median_of_means":
-            return median_of_means_descent(curator, data, target, descent, int(self.groups), self.moment)
-        if self.method == "trimmed":
-            return trimmed_descent(curator, data, target, descent, None if is_auto(self.trim) else int(self.trim))
-        if self.method == "sample_aggregate":
-            blocks = None if is_auto(self.blocks) else int(self.blocks)
-            return sample_aggregate(curator, data, target, blocks, self.aggregation)
-        if self.method == "clipped":
-            clip = None if is_auto(self.clip) else float(self.clip)
-            return clipped_descent(curator, data, target, descent, clip, self.batch_size)
-        return auto_linear(curator, data, target)
+        options: dict[str, tuple[Any, ...]] = {
+            "auto": (),
+            "smoothed": (descent,),
+            "median_of_means": (descent, int(self.groups), self.moment),
+            "trimmed": (descent, None if is_auto(self.trim) else int(self.trim)),
+            "sample_aggregate": (None if is_auto(self.blocks) else int(self.blocks), self.aggregation),
+            "clipped": (descent, None if is_auto(self.clip) else float(self.clip), self.batch_size),
+        }
+        fit: LinearFit = ALGORITHMS[self.method](curator, data, target, *options[self.method])
+        return fit
 
     def _warn(self, data: PrivateData) -> None:
         # Public arithmetic: the noise of one released mean of unit rows, over all columns. Of 0.06 on, measured errors of

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -41,8 +40,8 @@ class Responses(RegressorMixin):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Floats:
         """Predicted responses of new rows; costs no budget."""
-        scores: Floats = self._linear(X)
-        return scores
+        responses: Floats = self._loss().promise.response(self._linear(X))
+        return responses
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -57,10 +56,10 @@ class TwoLabels(ClassifierMixin):  # type: ignore[misc]
     classes_: NDArray[Any]
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         labels = np.asarray(self.classes)
         if labels.shape != (2,) or labels[0] == labels[1]:
             raise ValueError(f"classes must be two different labels, got {self.classes!r}")
+        super()._check_parameters()
 
     def decision_function(self, X: Any) -> Floats:
         """Log-odds of the second class; costs no budget."""
@@ -69,7 +68,7 @@ class TwoLabels(ClassifierMixin):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the two classes, a column each; costs no budget."""
-        second = expit(self.decision_function(X))
+        second = self._loss().promise.response(self.decision_function(X))
         return np.column_stack([1 - second, second])
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fattail._registry import needs_of
 from fattail._threads import one_blas_thread
 from fattail.algorithms.auto.sparse import screened_fit
 from fattail.algorithms.common.iht import Options
@@ -20,14 +21,25 @@ from fattail.algorithms.wanggu2020 import knowledge_transfer
 from fattail.base import is_auto
 from fattail.data import PrivateData
 from fattail.linear_base import check_number
-from fattail.losses import Loss
+from fattail.losses import Loss, check_loss
 from fattail.predictors import LinearPredictor
 from fattail.privacy import Curator
 
 Floats = NDArray[np.float64]
 
 REGRESSION_ONLY = ("iht_huber", "iht_l1", "iht_squared")
-ALL_METHODS = ("auto", *REGRESSION_ONLY, "iht_truncated", "ight", "knowledge_transfer", "frank_wolfe", "two_stage")
+ALGORITHMS: dict[str, Any] = {
+    "auto": screened_fit,
+    "iht_huber": iht_huber,
+    "iht_l1": iht_l1,
+    "iht_squared": iht_squared,
+    "iht_truncated": iht_truncated,
+    "ight": dp_ight,
+    "knowledge_transfer": knowledge_transfer,
+    "frank_wolfe": frank_wolfe,
+    "two_stage": two_stage,
+}
+ALL_METHODS = tuple(ALGORITHMS)
 
 _PARAMETERS = """sparsity : int or "auto"
         Largest number of coefficients that are not zero. "auto" takes as many columns as the
@@ -106,6 +118,9 @@ class SparseModel(LinearPredictor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        loss = self._loss()
+        check_loss(loss)
+        needs_of(ALGORITHMS[self.method]).check(loss, f"method={self.method!r}")
         for name in ("n_iter", "step", "feature_clip", "response_clip", "radius"):
             check_number(name, getattr(self, name), 0.0)
         for name in ("n_iter", "sparsity"):
@@ -158,13 +173,10 @@ class SparseModel(LinearPredictor):
             self.peeling,
             self.fit_intercept,
         )
-        if self.method == "knowledge_transfer":
-            return knowledge_transfer(curator, data, loss, options, self.public_features)
-        if self.method in REGRESSION_ONLY:
-            regression = {"iht_huber": iht_huber, "iht_l1": iht_l1, "iht_squared": iht_squared}
-            return regression[self.method](curator, data, options)
-        general = {"iht_truncated": iht_truncated, "ight": dp_ight, "frank_wolfe": frank_wolfe, "two_stage": two_stage}
-        return general[self.method](curator, data, loss, options)
+        extra = (self.public_features,) if self.method == "knowledge_transfer" else ()
+        own_loss = () if self.method in REGRESSION_ONLY else (loss,)
+        coef, intercept = ALGORITHMS[self.method](curator, data, *own_loss, options, *extra)
+        return coef, intercept
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Names of the selected columns: those seen in ``fit``, the given ones, or ``x0, x1, ...``."""

@@ -30,7 +30,7 @@ from fattail._registry import registered
 from fattail.algorithms.common.columns import ROUNDS
 from fattail.algorithms.common.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare, reshape
 from fattail.data import Block, PrivateData
-from fattail.losses import Squared
+from fattail.losses import Huber, Logistic, Needs, Squared
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust import Ball, Clip
@@ -104,6 +104,7 @@ class Budget:
     algorithm="-",
     changed="not from a paper: private units, matched second moments, bounded Newton steps",
     test="tests/contracts/test_methods.py",
+    needs=Needs(only=(Squared, Huber, Logistic), because="whose curvature its steps are made for"),
 )
 def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
     """Fit a linear model; a ``Huber`` loss of infinite threshold leaves the threshold to the data.

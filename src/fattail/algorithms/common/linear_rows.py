@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.algorithms.common.columns import ROUNDS, center_and_scale, table
 from fattail.data import Block, PrivateData
-from fattail.losses import Huber, Logistic, Loss
+from fattail.losses import Huber, Logistic, Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram, symmetric
 
@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 LINEAR = ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression")
 TEST = "tests/contracts/test_methods.py"
+DESCENT_NEEDS = Needs(targets=("real", "nonnegative", "labels"))  # a step is one over the curvature
 REACH = 4.0  # predictions of this size, in private units, are the largest that are considered
 
 WIDEST = 500  # columns beyond which a matrix of moments is all noise
@@ -57,6 +58,15 @@ class Target:
     @property
     def logistic(self) -> bool:
         return isinstance(self.loss, Logistic)
+
+    @property
+    def labels(self) -> bool:
+        return self.loss.promise.target == "labels"
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether responses are numbers that may be measured in any unit, from any center."""
+        return self.loss.promise.target == "real"
 
 
 @dataclass(frozen=True)
@@ -123,12 +133,11 @@ class Problem:
     @property
     def loss(self) -> Loss:
         """The loss in units of ``size``."""
-        loss = self.target.loss
-        return Huber(loss.threshold / self.size) if isinstance(loss, Huber) else loss
+        return self.target.loss.scaled(self.size, self.level) if self.target.has_unit else self.target.loss
 
     def response(self, block: Block) -> Any:
         assert block.y is not None
-        if self.target.logistic:
+        if self.target.labels:
             return (block.y == self.target.positive).astype(np.float64)
         return (block.y - self.level) / self.size
 
@@ -212,8 +221,8 @@ def prepare(
     exceed the noise of its release.
     """
     p = data.d + 1
-    center, scale = center_and_scale(curator, units.columns, few or data, not target.logistic)
-    level, size = (0.0, 1.0) if target.logistic else (float(center[-1]), float(scale[-1]))
+    center, scale = center_and_scale(curator, units.columns, few or data, target.has_unit)
+    level, size = (float(center[-1]), float(scale[-1])) if target.has_unit else (0.0, 1.0)
     size = size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
     if not target.intercept:
@@ -282,7 +291,7 @@ class Descent:
         """By default what responses of unit size suggest; labels vary by a quarter at most."""
         if self.moment_bound is not None:
             return self.moment_bound
-        return 0.25 if problem.target.logistic else 2.0
+        return 0.25 if problem.target.labels else 2.0
 
     def folds(self, data: PrivateData) -> tuple[Any, ...]:
         return data.folds(self.n_iter) if self.splitting else (None,) * self.n_iter
