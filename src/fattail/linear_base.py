@@ -12,6 +12,7 @@ from scipy import stats
 
 from fattail._registry import needs_of
 from fattail._threads import one_blas_thread
+from fattail._warnings import warn_utility
 from fattail.algorithms.abadi2016 import clipped_descent
 from fattail.algorithms.auto.linear import auto_linear
 from fattail.algorithms.common.linear_rows import Descent, LinearFit, Target
@@ -23,7 +24,6 @@ from fattail.losses import Loss, check_loss
 from fattail.predictors import LinearPredictor
 from fattail.privacy import Curator
 from fattail.privacy.calibration import gaussian_multiplier
-from fattail.privacy.curator import warn_utility
 
 Floats = NDArray[np.float64]
 
@@ -146,8 +146,8 @@ class LinearModel(LinearPredictor):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         radius = math.inf if self.radius is None else float(self.radius)
         target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept, positive)
+        self._announce(data)
         curator = self._make_curator()
-        self._warn(data)
         fit = self._run(curator, data, target)
         self.n_iter_ = fit.n_iter
         self.privacy_ = curator.report()
@@ -173,7 +173,8 @@ class LinearModel(LinearPredictor):
         fit: LinearFit = ALGORITHMS[self.method](curator, data, target, *options[self.method])
         return fit
 
-    def _warn(self, data: PrivateData) -> None:
+    def _announce(self, data: PrivateData) -> None:
+        super()._announce(data)
         # Public arithmetic: the noise of one released mean of unit rows, over all columns. Of 0.06 on, measured errors of
         # `auto` are half the slopes and more; at 0.02 they are a fifth.
         noise = 2 * (data.d + 1) * gaussian_multiplier(self.epsilon, max(self.delta, 1e-300)) / data.n

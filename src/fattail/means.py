@@ -109,6 +109,7 @@ class DPMean(PrivateEstimator):
         """Release the private mean of each column of ``X`` (rows are people); ``y`` is ignored."""
         self._check_parameters()
         data = self._private_data(X, ensure_all_finite=self.missing == "raise")
+        self._announce(data)
         curator = self._make_curator()
         estimate = self._algorithm()(curator, data)
         self.mean_: Floats = estimate.value

@@ -22,6 +22,7 @@ class LinearPredictor(PrivateEstimator):
 
     def _linear(self, X: Any) -> Floats:
         check_is_fitted(self)
+        self._warn_of_scores(asked=False)
         X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=[np.float64, np.float32])
         with np.errstate(over="ignore", invalid="ignore"):
             scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
@@ -35,7 +36,16 @@ class LinearPredictor(PrivateEstimator):
         return tags
 
 
-class Responses(RegressorMixin):  # type: ignore[misc]
+class Scores:
+    """A ``score`` that says what it is; put it before scikit-learn's mixins."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """As in scikit-learn, with a `PrivacyLeakWarning`: it is computed from these rows, without noise."""
+        self._warn_of_scores()  # type: ignore[attr-defined]
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+
+
+class Responses(Scores, RegressorMixin):  # type: ignore[misc]
     """Numbers as answers; put it before a ``LinearPredictor``."""
 
     def predict(self, X: Any) -> Floats:
@@ -49,7 +59,7 @@ class Responses(RegressorMixin):  # type: ignore[misc]
         return tags
 
 
-class TwoLabels(ClassifierMixin):  # type: ignore[misc]
+class TwoLabels(Scores, ClassifierMixin):  # type: ignore[misc]
     """Two declared ``classes``; put it before a ``LinearPredictor``."""
 
     classes: ArrayLike

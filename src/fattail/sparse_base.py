@@ -147,6 +147,7 @@ class SparseModel(LinearPredictor):
         if not data.has_target:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         self._check_shapes(data.d)
+        self._announce(data)
         curator = self._make_curator()
         with np.errstate(all="ignore"):
             coef, intercept = self._run(curator, data, self._loss())

@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from fattail._registry import registered
 from fattail.algorithms.auto.mean import Estimate
-from fattail.algorithms.common.linear_rows import DESCENT_NEEDS, LINEAR, REACH, TEST, Descent, LinearFit, Problem, Target, Units, prepare
+from fattail.algorithms.common.linear_rows import (
+    DESCENT_NEEDS,
+    LINEAR,
+    REACH,
+    TEST,
+    Descent,
+    LinearFit,
+    Problem,
+    Target,
+    Units,
+    prepare,
+)
 from fattail.base import is_auto
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian, SmoothNoise, TopK

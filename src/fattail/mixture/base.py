@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from fattail._warnings import warn_utility
 from fattail.algorithms.auto import em
 from fattail.algorithms.dpem2020 import Problem, clipped_em, local_em, smoothed_em
 from fattail.base import PrivateEstimator, is_auto
 from fattail.data import PrivateData
+from fattail.predictors import Scores
 from fattail.privacy import Curator
-from fattail.privacy.curator import warn_utility
 from fattail.sources import is_stream
 
 Floats = NDArray[np.float64]
@@ -103,7 +104,7 @@ class LatentModel(PrivateEstimator):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LatentRegression(RegressorMixin, LatentModel):  # type: ignore[misc]
+class LatentRegression(Scores, RegressorMixin, LatentModel):  # type: ignore[misc]
     """What the two regressions share."""
 
     fit_intercept: Any = "auto"

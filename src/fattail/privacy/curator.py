@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from functools import lru_cache
 from typing import Any, Protocol
@@ -209,8 +208,3 @@ class PrivacyLeakWarning(UserWarning):
 
 class UtilityWarning(UserWarning):
     """The answer is private but may be useless: the noise is as large as the signal."""
-
-
-def warn_utility(message: str) -> None:
-    """Warn about accuracy; the message may use public numbers and releases only."""
-    warnings.warn(message, UtilityWarning, stacklevel=3)
