@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
-from fattail._warnings import scored_by_scikit_learn, warn_leak
+from fattail._warnings import scored_by_scikit_learn, warn_leak, warn_utility
 from fattail.data import PrivateData
 from fattail.privacy import Curator, PrivacyReport, check_budget
 from fattail.privacy.noise import noise_source
@@ -65,6 +65,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             warn_leak(
                 f"delta={self.delta:g} is more than 1 / n for {data.n} rows: to publish a row at random would meet such a claim; "
                 "choose it far below 1 / n"
+            )
+
+    def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
+        """Say that the answer will be mostly noise, where ``noise`` exceeds ``most``; it falls with the rows to ``1 / power``.
+
+        Both are public arithmetic, and say when the error of a fit was about the size of what it estimates.
+        """
+        if noise > most:
+            rows = math.ceil((3 * noise / most) ** power * data.n)
+            warn_utility(
+                f"{data.n:,} rows are few for {data.d:,} columns at epsilon={self.epsilon:g} and method={self.method!r}: noise "
+                f"will be about as large as the signal; {rows:,} rows would do"
             )
 
     def _warn_of_scores(self, asked: bool = True) -> None:

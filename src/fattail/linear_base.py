@@ -14,7 +14,7 @@ from fattail._registry import needs_of
 from fattail._threads import one_blas_thread
 from fattail._warnings import warn_utility
 from fattail.algorithms.abadi2016 import clipped_descent
-from fattail.algorithms.auto.linear import auto_linear
+from fattail.algorithms.auto.linear import auto_linear, hopeless
 from fattail.algorithms.common.linear_rows import Descent, LinearFit, Target
 from fattail.algorithms.tao2022 import median_of_means_descent
 from fattail.algorithms.wang2020 import sample_aggregate, smoothed_descent, trimmed_descent
@@ -83,6 +83,17 @@ ALGORITHMS: dict[str, Any] = {
     "trimmed": trimmed_descent,
     "sample_aggregate": sample_aggregate,
     "clipped": clipped_descent,
+}
+
+# Noise of a mean of unit rows beyond which slopes erred by half of themselves or more, on t(4) columns with t(3) noise and
+# labels, 3 and 20 of them, 300 to 30,000 rows; at a third of it by a fifth.
+MOST_NOISE = {
+    "auto": 0.06,
+    "clipped": 0.06,
+    "smoothed": 0.03,
+    "median_of_means": 0.03,
+    "sample_aggregate": 0.01,
+    "trimmed": 0.005,
 }
 
 
@@ -175,19 +186,25 @@ class LinearModel(LinearPredictor):
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
-        # Public arithmetic: the noise of one released mean of unit rows, over all columns. Of 0.06 on, measured errors of
-        # `auto` are half the slopes and more; at 0.02 they are a fifth.
-        noise = 2 * (data.d + 1) * gaussian_multiplier(self.epsilon, max(self.delta, 1e-300)) / data.n
-        if noise > 0.06:
+        if self.method == "auto" and hopeless(data.n, data.d, self.epsilon, self.delta):
             warn_utility(
-                f"{data.n} rows are few for {data.d} columns at epsilon={self.epsilon:g}: noise will be about as large as the "
-                f"signal; {math.ceil(noise / 0.02 * data.n):,} rows would do"
+                f"{data.n:,} rows cannot show one of {data.d:,} columns at epsilon={self.epsilon:g}: only an intercept will be "
+                "fitted; the sparse estimators are for more columns than rows"
             )
+            return
+        # The noise of one released mean of unit rows, over all columns.
+        noise = 2 * (data.d + 1) * gaussian_multiplier(self.epsilon, max(self.delta, 1e-300)) / data.n
+        if self.method == "median_of_means":
+            noise *= self.groups
+        if self.splitting and self.method != "auto":
+            noise *= math.sqrt(Descent().n_iter if is_auto(self.n_iter) else int(self.n_iter))
+        self._warn_of_noise(data, noise, MOST_NOISE[self.method])
 
     def _set_errors(self, fit: LinearFit, confidence: float = 0.95) -> None:
-        if fit.covariance is None:
+        if self.method != "auto":
             return
-        self.standard_errors_: Floats = np.sqrt(np.diag(fit.covariance)[:-1])
+        unknown = np.full(fit.coef.size, math.inf)
+        self.standard_errors_: Floats = unknown if fit.covariance is None else np.sqrt(np.diag(fit.covariance)[:-1])
         reach = stats.norm.ppf((1 + confidence) / 2) * self.standard_errors_
         self.interval_: Floats = np.stack([fit.coef - reach, fit.coef + reach], axis=1)
 

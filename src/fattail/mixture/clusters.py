@@ -145,6 +145,9 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         noise = rng.standard_normal((n_samples, self.means_.shape[1]))
         return self.means_[label] + np.sqrt(self.variances_)[label] * noise, label
 
+    def _parts(self) -> int:
+        return max(2, int(self.n_components))
+
     def _is_symmetric(self) -> bool:
         return self.method != "auto" if is_auto(self.symmetric) else bool(self.symmetric)
 

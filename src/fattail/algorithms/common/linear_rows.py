@@ -157,6 +157,17 @@ class Problem:
 
         return rows
 
+    def in_u(self, w: Floats) -> Floats:
+        """What ``w`` is in the units of steps."""
+        if self.p > WIDEST:  # no moments were released, and u is z
+            return w
+        return np.asarray(np.linalg.lstsq(self.frame.shape.T, w, rcond=None)[0])
+
+    def spread(self, variance: float) -> Floats:
+        """Covariance of w where every direction of u has this variance."""
+        shape = self.frame.shape
+        return variance * (shape if self.p > WIDEST else shape.T @ shape)
+
     def move(self, w: Floats, gradient: Floats, step: float, reach: float = math.inf) -> Floats:
         """``w`` minus a step along ``gradient`` (in u) and the penalty, into the balls.
 
@@ -169,7 +180,7 @@ class Problem:
             slope = np.asarray(np.linalg.solve(np.eye(self.p) + step * (shape * self.ridge) @ shape.T, slope), dtype=np.float64)
         moved = w - step * shape.T @ slope
         if math.isfinite(reach):
-            size = float(np.linalg.norm(np.linalg.lstsq(shape.T, moved, rcond=None)[0]))
+            size = float(np.linalg.norm(self.in_u(moved)))
             moved = moved * min(1.0, reach / max(size, 1e-300))
         norm = float(np.linalg.norm(moved[:-1] / self.frame.scale)) * self.size
         if norm > self.target.radius:
@@ -179,10 +190,15 @@ class Problem:
     def solution(self, w: Floats, n_iter: int, covariance: Floats | None = None) -> LinearFit:
         """The fit in the user's units; ``covariance`` is that of w."""
         frame = self.frame
-        back = np.diag(np.append(self.size / frame.scale, self.size * frame.constant))
-        back[-1, :-1] = -self.size * frame.center / frame.scale
-        theta = back @ w
-        error = None if covariance is None else back @ covariance @ back.T
+        unit, shift = np.append(self.size / frame.scale, self.size * frame.constant), -self.size * frame.center / frame.scale
+
+        def back(v: Floats) -> Floats:  # a diagonal map but for its last row: a matrix of it would cost as much as a fit
+            out = np.asarray((unit * v.T).T)
+            out[-1] += shift @ v[:-1]
+            return out
+
+        theta = back(w)
+        error = None if covariance is None else back(back(covariance).T).T
         if error is not None:
             hidden = np.flatnonzero(np.isinf(frame.scale))
             error[hidden, hidden] = math.inf  # a column that was left out: nothing is known of its coefficient
