@@ -294,7 +294,7 @@ class Needs:
         """Refuse a loss that ``who`` cannot serve."""
         name, promise = type(loss).__name__, loss.promise
         if self.only is not None and type(loss) not in self.only:
-            known = " and ".join(kind.__name__ for kind in self.only)
+            known = ", ".join(kind.__name__ for kind in self.only[:-1]) + " and " * (len(self.only) > 1) + self.only[-1].__name__
             reason = f", {self.because}" if self.because else ""
             raise ValueError(f"{who} serves the loss{'es' * (len(self.only) > 1)} {known} only{reason}; got {name}")
         if type(loss) in self.besides:
