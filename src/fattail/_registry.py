@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from fattail.losses import Needs
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -44,6 +46,7 @@ class Method:
 
 
 _METHODS: list[Method] = []
+_NEEDS: dict[Callable[..., Any], Needs] = {}
 
 
 def registered(
@@ -55,8 +58,9 @@ def registered(
     changed: str,
     test: str,
     claim: str = "(epsilon, delta)-DP, replace one row",
+    needs: Needs | None = None,
 ) -> Callable[[F], F]:
-    """Enter an algorithm into the registry, next to its code.
+    """Enter an algorithm into the registry, next to its code, and what it needs of a loss.
 
     Examples
     --------
@@ -67,9 +71,15 @@ def registered(
     def enter(function: F) -> F:
         where = f"{function.__module__}.{function.__qualname__}"
         _METHODS.append(Method(name, estimators, paper, algorithm, claim, changed, test, where))
+        _NEEDS[function] = needs or Needs()
         return function
 
     return enter
+
+
+def needs_of(algorithm: Callable[..., Any]) -> Needs:
+    """What a registered algorithm needs of a loss."""
+    return _NEEDS[algorithm]
 
 
 def registry() -> tuple[Method, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
+from fattail._warnings import scored_by_scikit_learn, warn_leak, warn_utility
 from fattail.data import PrivateData
 from fattail.privacy import Curator, PrivacyReport, check_budget
 from fattail.privacy.noise import noise_source
@@ -24,8 +28,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters are fields of a dataclass, so that a subclass lists only those it adds: scikit-learn
     reads them all from the signature of the constructor that this makes.
 
-    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``,
-    ``_curator``, an algorithm, then public attributes and ``privacy_``.
+    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``, ``_announce``
+    (what public numbers tell, before the charge), ``_make_curator``, an algorithm, then public
+    attributes and ``privacy_``. It starts by forgetting what an earlier fit released, since that was
+    paid for by another budget.
     """
 
     epsilon: float = 1.0
@@ -39,6 +45,47 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _methods: ClassVar[tuple[str, ...]] = ()
     # Those of them that look at all rows at once, so that no stream of rows will do.
     _at_once: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls):
+            cls.fit = _afresh(vars(cls)["fit"])
+
+    def _forget(self) -> None:
+        """Remove what fits have set: names that end in an underscore, as everywhere in scikit-learn."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _announce(self, data: PrivateData) -> None:
+        """Say what public numbers tell about the promise and the answer, before anything is charged."""
+        if self.epsilon > 10:
+            odds = f"exp({self.epsilon:g})" if self.epsilon > 700 else f"{math.exp(self.epsilon):.2g}"
+            warn_leak(f"epsilon={self.epsilon:g} promises little: what is known of a person may change by a factor of {odds}")
+        if self.delta * data.n > 1:
+            warn_leak(
+                f"delta={self.delta:g} is more than 1 / n for {data.n} rows: to publish a row at random would meet such a claim; "
+                "choose it far below 1 / n"
+            )
+
+    def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
+        """Say that the answer will be mostly noise, where ``noise`` exceeds ``most``; it falls with the rows to ``1 / power``.
+
+        Both are public arithmetic, and say when the error of a fit was about the size of what it estimates.
+        """
+        if noise > most:
+            rows = math.ceil((3 * noise / most) ** power * data.n)
+            warn_utility(
+                f"{data.n:,} rows are few for {data.d:,} columns at epsilon={self.epsilon:g} and method={self.method!r}: noise "
+                f"will be about as large as the signal; {rows:,} rows would do"
+            )
+
+    def _warn_of_scores(self, asked: bool = True) -> None:
+        """Say that a score is outside the guarantee; with ``asked=False``, only where scikit-learn makes one of predictions."""
+        if asked or scored_by_scikit_learn():
+            warn_leak(
+                f"a score of {type(self).__name__} is computed from the rows it is given, without noise: on private rows it is "
+                "outside the guarantee, whoever paid for the fit"
+            )
 
     def _check_parameters(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -103,6 +150,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             ledger=self.ledger,
             label=f"{type(self).__name__}(method={self.method!r})",
         )
+
+
+def _afresh(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``fit`` that leaves nothing of an earlier one behind, nor of itself where it fails."""
+
+    @functools.wraps(fit)
+    def wrapper(self: PrivateEstimator, *data: Any, **options: Any) -> Any:
+        self._forget()
+        try:
+            return fit(self, *data, **options)
+        except BaseException:
+            self._forget()
+            raise
+
+    return wrapper
 
 
 def is_auto(value: Any) -> bool:

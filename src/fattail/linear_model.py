@@ -17,7 +17,9 @@ from fattail.predictors import Responses, TwoLabels
 Floats = NDArray[np.float64]
 
 
-class _Regressor(Responses, LinearModel):
+class LinearRegressor(Responses, LinearModel):
+    """A linear model of numbers; a subclass gives the loss. ``docs/extend/loss.md`` shows one."""
+
     intercept_: float
 
     def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
@@ -42,7 +44,7 @@ class _Regressor(Responses, LinearModel):
 
 
 @documented
-class DPLinearRegression(_Regressor):
+class DPLinearRegression(LinearRegressor):
     """Least squares: private estimates of conditional means, with no bounds and no tuning.
 
     Parameters
@@ -83,7 +85,7 @@ class DPLinearRegression(_Regressor):
 
 @documented
 @dataclass(kw_only=True, eq=False, repr=False)
-class DPHuberRegressor(_Regressor):
+class DPHuberRegressor(LinearRegressor):
     """Robust regression: outliers in the response count linearly, not quadratically.
 
     Parameters
@@ -164,7 +166,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     >>> X = rng.standard_t(3, size=(20_000, 2))
     >>> y = (X @ [1.0, -1.0] + rng.logistic(size=20_000) > 0).astype(int)
     >>> model = DPLogisticRegression(epsilon=1.0, random_state=0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.7)
+    >>> bool(np.linalg.norm(model.coef_ - [1.0, -1.0]) < 0.3)
     True
     """
 

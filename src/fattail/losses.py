@@ -1,43 +1,146 @@
 """Losses of linear models, pointwise: they see a prediction and a response, never a row.
 
-``derivative`` is taken with respect to the prediction ``z``. Bounds are public constants that
-hold for every input; privacy never relies on them, since sums are bounded afterwards.
+``derivative`` is taken with respect to the prediction ``z``. A loss declares what it promises
+(`Promise`), a method what it needs (`Needs`), and `check_loss` refuses before data are read what does
+not fit, or what breaks its promises on public numbers. Privacy rests on one of them only, that a loss is
+pointwise: sums are bounded afterwards, whatever a loss says about itself. Where a proof needs more
+(``robust/ridge.py``), only losses of this file are served.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 Floats = NDArray[np.float64]
+Kind = Literal["real", "nonnegative", "labels"]
 
 
-class Loss(Protocol):
-    """What a method may ask of a loss."""
+def identity(z: Floats) -> Floats:
+    """The response of a model that predicts numbers."""
+    return z
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a loss declares about itself.
+
+    Attributes
+    ----------
+    curvature : float
+        Largest second derivative; infinity if there is none.
+    slope : float
+        Largest absolute derivative; infinity if there is none.
+    convex : bool
+        Whether the derivative never decreases in the prediction.
+    target : {"real", "nonnegative", "labels"}
+        What responses must be. Labels reach a loss as 0 and 1.
+    response : callable
+        From the linear predictor to the expected response, for ``predict``.
+
+    Examples
+    --------
+    >>> Promise(curvature=1.0, slope=1.0).target
+    'real'
+    """
+
+    curvature: float
+    slope: float = math.inf
+    convex: bool = True
+    target: Kind = "real"
+    response: Callable[[Floats], Floats] = identity
+
+    def __post_init__(self) -> None:
+        if not (self.curvature > 0 and self.slope > 0):
+            raise ValueError(f"slope and curvature must be positive, got {self.slope!r} and {self.curvature!r}")
+        if self.target not in ("real", "nonnegative", "labels"):
+            raise ValueError(f"target must be 'real', 'nonnegative' or 'labels', got {self.target!r}")
+
+
+class Loss(ABC):
+    """What a method may ask of a loss. Subclass it and give ``promise``, ``value``, ``derivative`` and ``second``.
+
+    The three functions take arrays ``z`` and ``y`` of one shape and give numbers of that shape. Each is
+    wrapped when the class is made, so that a row's number cannot decide about another row: a row for
+    which it fails, or an answer of another shape or type, counts as NaN, and sums take NaN for zero.
+    """
+
+    @property
+    @abstractmethod
+    def promise(self) -> Promise:
+        """What the loss declares; a class attribute will do."""
 
     @property
     def slope(self) -> float:
         """Largest absolute derivative; infinity if there is none."""
+        return self.promise.slope
 
     @property
     def curvature(self) -> float:
         """Largest second derivative."""
+        return self.promise.curvature
 
+    @abstractmethod
     def value(self, z: Floats, y: Any) -> Floats: ...
 
+    @abstractmethod
     def derivative(self, z: Floats, y: Any) -> Floats: ...
 
+    @abstractmethod
     def second(self, z: Floats, y: Any) -> Floats: ...
+
+    def scaled(self, size: float, level: float = 0.0) -> Loss:
+        """The same loss for predictions and responses in units of ``size`` around ``level``."""
+        return _Scaled(self, size, level)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("value", "derivative", "second"):
+            if name in vars(cls):
+                setattr(cls, name, _pointwise(vars(cls)[name]))
+
+
+def _pointwise(function: Callable[[Any, Floats, Any], Any]) -> Callable[[Any, Floats, Any], Floats]:
+    """The function with its answers held to their shape, and each row's failure kept to that row."""
+
+    def answers(loss: Any, z: Floats, y: Any) -> Floats | None:
+        try:
+            found = np.asarray(function(loss, z, y))
+        except MemoryError:
+            raise
+        except Exception:  # whatever it says may quote a value
+            return None
+        return np.asarray(found, dtype=np.float64) if found.shape == z.shape and found.dtype.kind in "fiub" else None
+
+    @functools.wraps(function)
+    def guarded(self: Any, z: Floats, y: Any) -> Floats:
+        z, shape = np.asarray(z, dtype=np.float64), np.shape(y)
+        if shape not in ((), z.shape):
+            raise ValueError(f"predictions have shape {z.shape} and responses {shape}: there must be one of each per row")
+        with np.errstate(all="ignore"):
+            found = answers(self, z, y)
+            if found is not None:
+                return found
+            one_by_one = np.full(z.shape, math.nan)
+            for i in np.ndindex(z.shape):
+                alone = answers(self, z[i].reshape(1), np.asarray(y)[i].reshape(1) if shape else y)
+                one_by_one[i] = math.nan if alone is None else alone[0]
+            return one_by_one
+
+    return guarded
 
 
 @dataclass(frozen=True)
-class Squared:
-    """``(z - y)^2 / 2``: its minimiser is the conditional mean.
+class Squared(Loss):
+    """``(z - y)^2 / 2``: its minimizer is the conditional mean.
 
     Examples
     --------
@@ -45,8 +148,7 @@ class Squared:
     array([2.])
     """
 
-    slope: float = math.inf
-    curvature: float = 1.0
+    promise = Promise(curvature=1.0)
 
     def value(self, z: Floats, y: Any) -> Floats:
         return np.asarray(0.5 * (z - y) ** 2)
@@ -57,9 +159,12 @@ class Squared:
     def second(self, z: Floats, y: Any) -> Floats:
         return np.ones_like(z)
 
+    def scaled(self, size: float, level: float = 0.0) -> Loss:
+        return self
+
 
 @dataclass(frozen=True)
-class Huber:
+class Huber(Loss):
     """Squared within ``threshold`` of the response, linear beyond.
 
     Examples
@@ -69,11 +174,14 @@ class Huber:
     """
 
     threshold: float = 1.0
-    curvature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.threshold > 0:
+            raise ValueError(f"threshold must be positive, got {self.threshold!r}")
 
     @property
-    def slope(self) -> float:
-        return self.threshold
+    def promise(self) -> Promise:
+        return Promise(curvature=1.0, slope=self.threshold)
 
     def value(self, z: Floats, y: Any) -> Floats:
         r = np.abs(z - y)
@@ -85,26 +193,187 @@ class Huber:
     def second(self, z: Floats, y: Any) -> Floats:
         return np.asarray(np.abs(z - y) <= self.threshold, dtype=np.float64)
 
+    def scaled(self, size: float, level: float = 0.0) -> Loss:
+        return Huber(max(self.threshold / size, 1e-300))
+
 
 @dataclass(frozen=True)
-class Logistic:
-    """``log(1 + exp(z)) - y z`` for labels 0 and 1.
+class Logistic(Loss):
+    """``log(1 + exp(z)) - y z`` for labels 0 and 1, or for any labels of which ``positive`` counts as 1.
 
     Examples
     --------
     >>> Logistic().derivative(np.array([0.0]), np.array([1.0]))
     array([-0.5])
+    >>> Logistic(positive="yes").derivative(np.zeros(2), np.array(["yes", "no"]))
+    array([-0.5,  0.5])
     """
 
-    slope: float = 1.0
-    curvature: float = 0.25
+    positive: Any = None
+
+    promise = Promise(curvature=0.25, slope=1.0, target="labels", response=expit)
+
+    def _label(self, y: Any) -> Any:
+        return y if self.positive is None else np.asarray(y == self.positive, dtype=np.float64)
 
     def value(self, z: Floats, y: Any) -> Floats:
-        return np.asarray(np.logaddexp(0.0, z) - y * z)
+        return np.asarray(np.logaddexp(0.0, z) - self._label(y) * z)
 
     def derivative(self, z: Floats, y: Any) -> Floats:
-        return np.asarray(expit(z) - y, dtype=np.float64)
+        return np.asarray(expit(z) - self._label(y), dtype=np.float64)
 
     def second(self, z: Floats, y: Any) -> Floats:
         p = expit(z)
         return np.asarray(p * (1.0 - p))
+
+
+@dataclass(frozen=True)
+class _Scaled(Loss):
+    """``loss(size z + level, size y + level) / size^2``: the same curvature, and a slope in units of ``size``."""
+
+    loss: Loss
+    size: float
+    level: float
+
+    @property
+    def promise(self) -> Promise:
+        old = self.loss.promise
+        return Promise(old.curvature, old.slope / self.size, old.convex, old.target, old.response)
+
+    def _raw(self, v: Any) -> Any:
+        return self.size * np.asarray(v, dtype=np.float64) + self.level
+
+    def value(self, z: Floats, y: Any) -> Floats:
+        return self.loss.value(self._raw(z), self._raw(y)) / self.size**2
+
+    def derivative(self, z: Floats, y: Any) -> Floats:
+        return self.loss.derivative(self._raw(z), self._raw(y)) / self.size
+
+    def second(self, z: Floats, y: Any) -> Floats:
+        return self.loss.second(self._raw(z), self._raw(y))
+
+
+OWN = (Squared, Huber, Logistic)
+"""Losses whose promises are theorems, as long as nobody overrides a part of them."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method asks of a loss, beside being pointwise.
+
+    Attributes
+    ----------
+    slope, curvature, convex : bool
+        Whether the derivative must be bounded, the second derivative, and the loss convex.
+    targets : tuple of str
+        Responses that the method can serve.
+    only : tuple of types, optional
+        The losses it knows; a subclass is another loss.
+    besides : tuple of types
+        Losses that it serves although they lack something of the above.
+    because : str
+        Why it knows no other.
+
+    Examples
+    --------
+    >>> Needs(slope=True).check(Squared(), "this method")
+    Traceback (most recent call last):
+        ...
+    ValueError: this method needs a loss with a bounded slope, and Squared has none
+    """
+
+    slope: bool = False
+    curvature: bool = True
+    convex: bool = False
+    targets: tuple[Kind, ...] = ("real", "labels")
+    only: tuple[type[Loss], ...] | None = None
+    besides: tuple[type[Loss], ...] = ()
+    because: str = ""
+
+    def check(self, loss: Loss, who: str) -> None:
+        """Refuse a loss that ``who`` cannot serve."""
+        name, promise = type(loss).__name__, loss.promise
+        if self.only is not None and type(loss) not in self.only:
+            known = ", ".join(kind.__name__ for kind in self.only[:-1]) + " and " * (len(self.only) > 1) + self.only[-1].__name__
+            reason = f", {self.because}" if self.because else ""
+            raise ValueError(f"{who} serves the loss{'es' * (len(self.only) > 1)} {known} only{reason}; got {name}")
+        if type(loss) in self.besides:
+            return
+        if self.slope and not math.isfinite(promise.slope):
+            raise ValueError(f"{who} needs a loss with a bounded slope, and {name} has none")
+        if self.curvature and not math.isfinite(promise.curvature):
+            raise ValueError(f"{who} needs a loss with a bounded second derivative, and {name} has none")
+        if self.convex and not promise.convex:
+            raise ValueError(f"{who} needs a convex loss, and {name} is none")
+        if promise.target not in self.targets:
+            raise ValueError(f"{who} serves {' and '.join(self.targets)} responses; {name} is for {promise.target} ones")
+
+
+# Public numbers on which promises are tried: predictions dense around 0, and a few responses of each kind.
+_PREDICTIONS = np.sinh(np.linspace(-4.0, 4.0, 161))
+_RESPONSES: dict[Kind, tuple[float, ...]] = {
+    "real": (-100.0, -3.0, 0.0, 0.5, 20.0),
+    "nonnegative": (0.0, 1.0, 4.0, 50.0),
+    "labels": (0.0, 1.0),
+}
+
+
+def check_loss(loss: Any) -> None:
+    """Refuse what is no loss, or a loss that breaks its promises on public numbers; no data are read.
+
+    The losses of this file pass untried: their promises are theorems.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Understated(Squared):
+    ...     promise = Promise(curvature=0.1)
+    >>> check_loss(Understated())
+    Traceback (most recent call last):
+        ...
+    ValueError: Understated promises a curvature of 0.1 and shows one of 1
+    """
+    if not isinstance(loss, Loss) or not isinstance(loss.promise, Promise):
+        raise ValueError(f"a loss is an instance of a subclass of fattail.losses.Loss with a promise, got {type(loss).__name__}")
+    if type(loss) in OWN:
+        return
+    name, promise = type(loss).__name__, loss.promise
+    y, z = (a.ravel() for a in np.meshgrid(_RESPONSES[promise.target], _PREDICTIONS, indexing="ij"))
+    functions = {"value": loss.value, "derivative": loss.derivative, "second": loss.second}
+    found = {key: function(z, y) for key, function in functions.items()}
+    for key, answer in found.items():
+        if not np.all(np.isfinite(answer)):
+            raise ValueError(f"the {key} of {name} must be a number for every prediction and response, of their shape")
+        _check_pointwise(f"the {key} of {name}", functions[key], z, y, answer)
+    slope, shape = found["derivative"], (-1, _PREDICTIONS.size)
+    _check_bound(name, "slope", promise.slope, float(np.max(np.abs(slope))))
+    step = np.diff(_PREDICTIONS)
+    bend = np.diff(slope.reshape(shape), axis=1) / step
+    room = 1e-9 * float(np.max(np.abs(slope))) / float(np.min(step))  # what rounding makes of a difference
+    _check_bound(name, "curvature", promise.curvature, max(float(np.max(bend)) - room, float(np.max(found["second"]))))
+    if promise.convex:
+        _check_bound(name, "convex derivative, a fall", 0.0, -float(np.min(bend)) - room)
+        # A convex function lies above its tangents: so a derivative that is another function's shows.
+        rise, size = np.diff(found["value"].reshape(shape), axis=1), np.max(np.abs(found["value"]))
+        low, high = slope.reshape(shape)[:, :-1] * step, slope.reshape(shape)[:, 1:] * step
+        if np.any(rise < low - 1e-9 * (1 + size)) or np.any(rise > high + 1e-9 * (1 + size)):
+            raise ValueError(f"the derivative of {name} is not that of its value")
+
+
+def _check_bound(name: str, what: str, promised: float, seen: float) -> None:
+    if seen > promised * (1 + 1e-6):
+        raise ValueError(f"{name} promises a {what} of {promised:g} and shows one of {seen:g}")
+
+
+def _check_pointwise(what: str, function: Callable[[Floats, Floats], Floats], z: Floats, y: Floats, whole: Floats) -> None:
+    """Refuse a function whose answer for a row depends on other rows, on their order, or on when it is asked."""
+    order = np.random.default_rng(0).permutation(z.size)
+    shuffled = np.empty_like(whole)
+    shuffled[order] = function(z[order], y[order])
+    cut = z.size // 3
+    parts = np.concatenate([function(z[:cut], y[:cut]), function(z[cut:], y[cut:])])
+    alone = np.concatenate([function(z[[i]], y[[i]]) for i in order[:20]])
+    for other, same in ((shuffled, whole), (parts, whole), (alone, whole[order[:20]])):
+        if not np.allclose(other, same, rtol=1e-9, atol=1e-12, equal_nan=True):
+            raise ValueError(f"{what} must depend on one prediction and one response: other rows, or another call, changed it")

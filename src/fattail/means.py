@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from fattail.algorithms.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.wang2020 import trimmed_mean
 from fattail.base import PrivateEstimator, is_auto
 from fattail.data import PrivateData
-from fattail.privacy import Curator, PrivacyReport, check_budget
+from fattail.privacy import Curator, PrivacyReport, check_budget, gaussian_multiplier
 from fattail.robust import Smooth
 from fattail.robust.base import check_scale
 
@@ -109,12 +110,25 @@ class DPMean(PrivateEstimator):
         """Release the private mean of each column of ``X`` (rows are people); ``y`` is ignored."""
         self._check_parameters()
         data = self._private_data(X, ensure_all_finite=self.missing == "raise")
+        self._announce(data)
         curator = self._make_curator()
         estimate = self._algorithm()(curator, data)
         self.mean_: Floats = estimate.value
         self.interval_: Floats = estimate.interval(self.confidence)
         self.privacy_ = curator.report()
         return self
+
+    def _announce(self, data: PrivateData) -> None:
+        super()._announce(data)
+        # The noise of one released mean of rows of unit size. Where the location is bought, its own check says more.
+        noise = 2 * math.sqrt(data.d) * gaussian_multiplier(self.epsilon, max(self.delta, 1e-300)) / data.n
+        bought = is_auto(self.moment_bound)
+        if self.method == "local":
+            self._warn_of_noise(data, noise * math.sqrt(data.n), 0.2 if bought else 0.4, power=2.0)
+        elif self.method == "trimmed":
+            self._warn_of_noise(data, noise * math.sqrt(data.d), 0.06)
+        elif self.method != "auto" and not bought:
+            self._warn_of_noise(data, noise * (self.groups if self.method == "median_of_means" else 1), 0.5)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,6 +22,7 @@ class LinearPredictor(PrivateEstimator):
 
     def _linear(self, X: Any) -> Floats:
         check_is_fitted(self)
+        self._warn_of_scores(asked=False)
         X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=[np.float64, np.float32])
         with np.errstate(over="ignore", invalid="ignore"):
             scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
@@ -36,13 +36,22 @@ class LinearPredictor(PrivateEstimator):
         return tags
 
 
-class Responses(RegressorMixin):  # type: ignore[misc]
+class Scores:
+    """A ``score`` that says what it is; put it before scikit-learn's mixins."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """As in scikit-learn, with a `PrivacyLeakWarning`: it is computed from these rows, without noise."""
+        self._warn_of_scores()  # type: ignore[attr-defined]
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+
+
+class Responses(Scores, RegressorMixin):  # type: ignore[misc]
     """Numbers as answers; put it before a ``LinearPredictor``."""
 
     def predict(self, X: Any) -> Floats:
         """Predicted responses of new rows; costs no budget."""
-        scores: Floats = self._linear(X)
-        return scores
+        responses: Floats = self._loss().promise.response(self._linear(X))
+        return responses
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -50,17 +59,17 @@ class Responses(RegressorMixin):  # type: ignore[misc]
         return tags
 
 
-class TwoLabels(ClassifierMixin):  # type: ignore[misc]
+class TwoLabels(Scores, ClassifierMixin):  # type: ignore[misc]
     """Two declared ``classes``; put it before a ``LinearPredictor``."""
 
     classes: ArrayLike
     classes_: NDArray[Any]
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         labels = np.asarray(self.classes)
         if labels.shape != (2,) or labels[0] == labels[1]:
             raise ValueError(f"classes must be two different labels, got {self.classes!r}")
+        super()._check_parameters()
 
     def decision_function(self, X: Any) -> Floats:
         """Log-odds of the second class; costs no budget."""
@@ -69,7 +78,7 @@ class TwoLabels(ClassifierMixin):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of the two classes, a column each; costs no budget."""
-        second = expit(self.decision_function(X))
+        second = self._loss().promise.response(self.decision_function(X))
         return np.column_stack([1 - second, second])
 
     def predict(self, X: Any) -> NDArray[Any]:

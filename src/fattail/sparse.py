@@ -6,27 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fattail.linear_base import refuse
 from fattail.losses import Logistic, Loss, Squared
 from fattail.predictors import Responses, TwoLabels
 from fattail.sparse_base import ALL_METHODS, REGRESSION_ONLY, SparseModel, documented
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _LabelLoss(Logistic):
-    """Logistic loss for the labels that users have: one of them counts as 1, all others as 0."""
-
-    positive: Any = 1
-
-    def value(self, z: Floats, y: Any) -> Floats:
-        return super().value(z, np.asarray(y == self.positive, dtype=np.float64))
-
-    def derivative(self, z: Floats, y: Any) -> Floats:
-        return super().derivative(z, np.asarray(y == self.positive, dtype=np.float64))
 
 
 @documented(
@@ -137,7 +121,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
         super()._check_parameters()
 
     def _loss(self) -> Loss:
-        return _LabelLoss(positive=np.asarray(self.classes)[1])
+        return Logistic(positive=np.asarray(self.classes)[1])
 
     def fit(self, X: Any, y: Any = None, **unsupported: Any) -> DPSparseClassifier:
         """Fit the model privately.

@@ -240,3 +240,22 @@ def test_scores_are_sums_without_rounding():
         DPMean(8.0, 1e-6, "trimmed", random_state=0).fit(X)
 
     assert audit.fuzz(fit, (X,), trials=12) <= 1
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda b: (b.X, np.ones((len(b), 1))),
+        lambda b: (b.X, np.ones(len(b) - 1)),
+        lambda b: (b.X[:1], None),
+        lambda b: (np.repeat(b.X, 2, axis=0), None),
+        lambda b: (b.X[:, :1], None),
+    ],
+    ids=["column of factors", "too few factors", "too few rows", "too many rows", "too few values"],
+)
+def test_contributions_that_are_not_one_per_row_are_refused(rows):
+    """Kernels do not look where an array ends, and rows that count twice have twice the sensitivity."""
+    data = PrivateData(np.ones((50, 2)))
+    for robustifier in (Clip(bound=1.0), Ball(radius=1.0), Smooth(scale=1.0), Gram(radius=1.0)):
+        with pytest.raises(PrivacyError, match="for 50 rows of 2 values"):
+            robustifier.mean(data, rows)

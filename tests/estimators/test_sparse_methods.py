@@ -24,7 +24,7 @@ from fattail.robust.ridge import RidgeDescent
 def test_ridge_sensitivity(loss, steps):
     rng = np.random.default_rng(0)
     worst = 0.0
-    for _ in range(40):
+    for _ in range(20):
         n, s = 40, 4
         penalty = rng.choice([0.02, 0.1, 0.5])
         X, y = rng.uniform(-1, 1, (n, s)) * rng.choice([0.01, 1.0]), rng.normal(size=n) * 3
@@ -42,8 +42,47 @@ def test_ridge_sensitivity(loss, steps):
 
 
 def test_ridge_refuses_a_loss_without_slope():
-    with pytest.raises(ValueError, match="bounded slope"):
+    with pytest.raises(ValueError, match="Huber and Logistic only"):
         RidgeDescent(Squared(), np.arange(2), 1.0, 0.1)
+    with pytest.raises(ValueError, match="bounded slope"):
+        RidgeDescent(Huber(math.inf), np.arange(2), 1.0, 0.1)
+    with pytest.raises(ValueError, match="level"):
+        RidgeDescent(Logistic(), np.arange(2), 1.0, 0.1, level=1e9)
+
+
+def test_ridge_bounds_entries_that_csr_stores_many_times():
+    n, stored = 50, 3000
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, (n, 2)), rng.normal(size=n)
+    once = sparse.csr_matrix(X)
+    entries = np.concatenate([np.ones(2 * stored), once.data[2:]])
+    columns = np.concatenate([np.repeat([0, 1], stored), once.indices[2:]])
+    many = sparse.csr_matrix((entries, columns, np.concatenate([[0], once.indptr[1:] + 2 * stored - 2])), shape=X.shape)
+    descent = RidgeDescent(Huber(1.0), np.arange(2), 1.0, 0.1)
+    y[0] = 1e6
+    a, b = descent.fit(PrivateData(once, y)), descent.fit(PrivateData(many, y))
+    assert np.linalg.norm(a._value - b._value) <= a.raw_sensitivity
+
+
+def test_ridge_contracts_where_a_level_is_larger_than_what_rounding_leaves():
+    """At a level of 1e18 a prediction of this size is rounded away, and its slope became a jump that all rows take at once."""
+    n, worst = 2000, 0.0
+    X, y = np.ones((n, 1)), np.full(n, 1e18 + 128.0)  # the next number after the level
+    other = np.append(-1e300, y[1:])
+    for steps in range(80, 100):
+        descent = RidgeDescent(Huber(1.0), np.arange(1), 1.0, 0.01, steps, level=1e18)
+        a, b = descent.fit(PrivateData(X, y)), descent.fit(PrivateData(X, other))
+        worst = max(worst, np.linalg.norm(a._value - b._value) / a.raw_sensitivity)
+    assert worst <= 1
+
+
+def test_ridge_sums_do_not_depend_on_order_blocks_or_storage():
+    rng = np.random.default_rng(1)
+    X, y, order = rng.standard_t(2, (700, 3)), rng.normal(size=700), rng.permutation(700)
+    descent = RidgeDescent(Huber(0.7), np.array([0, 2]), 1.3, 0.05, 40)
+    first = descent.fit(PrivateData(X, y))._value
+    for other in (PrivateData(X[order], y[order]), PrivateData(X, y, block_bytes=1024), PrivateData(np.asfortranarray(X), y)):
+        np.testing.assert_array_equal(descent.fit(other)._value, first)
 
 
 def test_ridge_is_the_same_on_csr_and_stretches_with_public_rows():

@@ -1,11 +1,16 @@
 """Losses against finite differences, and their public bounds."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from fattail.losses import Huber, Logistic, Squared
+from fattail import DPHuberRegressor, DPLinearRegression, DPSparseRegressor
+from fattail.data import PrivateData
+from fattail.losses import Huber, Logistic, Loss, Needs, Promise, Squared, check_loss
+from fattail.privacy import Budget
+from fattail.robust.ridge import RidgeDescent
 
 LOSSES = [Squared(), Huber(1.3), Logistic()]
 Z = np.linspace(-4, 4, 41) + 0.013
@@ -34,3 +39,179 @@ def test_no_overflow_in_the_logistic_loss():
     with np.errstate(all="raise", under="ignore"):
         assert np.isfinite(Logistic().derivative(np.array([-1e300, 1e300]), np.array([1.0, 0.0]))).all()
         assert np.isfinite(Logistic().second(np.array([-1e300, 1e300]), np.array([1.0, 0.0]))).all()
+
+
+class LogCosh(Loss):
+    """A loss that a user might write, true to what it promises."""
+
+    promise = Promise(curvature=1.0, slope=1.0)
+
+    def value(self, z, y):
+        return np.logaddexp(z - y, y - z) - np.log(2)
+
+    def derivative(self, z, y):
+        return np.tanh(z - y)
+
+    def second(self, z, y):
+        return 1 - np.tanh(z - y) ** 2
+
+
+class Steep(Huber):
+    """A step of height two that says it were a ramp of slope one: ridge descent moved 17 times its sensitivity."""
+
+    def derivative(self, z, y):
+        return np.sign(z - y)
+
+
+class Wiggly(LogCosh):
+    def derivative(self, z, y):
+        return np.sin(z - y)
+
+
+class Tall(LogCosh):
+    promise = Promise(curvature=1.0, slope=0.5)
+
+
+class SeesOthers(LogCosh):
+    def derivative(self, z, y):
+        return np.tanh(z - y - 1e-3 * np.mean(y))
+
+
+class Remembers(LogCosh):
+    calls = 0
+
+    def derivative(self, z, y):
+        type(self).calls += 1
+        return np.tanh(z - y) / self.calls
+
+
+class Column(LogCosh):
+    def derivative(self, z, y):
+        return np.tanh(z - y)[:, None]
+
+
+class Undefined(LogCosh):
+    def derivative(self, z, y):
+        return np.where(y > 0, np.tanh(z - y), np.nan)
+
+
+class Complex(LogCosh):
+    def derivative(self, z, y):
+        return np.tanh(z - y) + 0j
+
+
+class AnotherValue(LogCosh):
+    def derivative(self, z, y):
+        return 0.5 * np.tanh(z - y)
+
+
+FALSE = [Steep, Wiggly, Tall, SeesOthers, Remembers, Column, Undefined, Complex, AnotherValue]
+
+
+@pytest.mark.parametrize("loss", FALSE, ids=lambda x: x.__name__)
+def test_false_promises_are_refused_before_data_are_read(loss):
+    class Model(DPHuberRegressor):
+        def _loss(self):
+            return loss()
+
+    budget = Budget(10.0, 1e-5)
+    with pytest.raises(ValueError, match=loss.__name__):
+        Model(method="smoothed", ledger=budget).fit(None, None)
+    assert not budget.history
+
+
+def test_true_promises_pass_also_in_other_units():
+    check_loss(LogCosh())
+    check_loss(LogCosh().scaled(3.0, -2.0))
+    z, y = np.array([0.5, 2.0]), np.array([1.0, -1.0])
+    for loss in (Squared(), Huber(1.3)):
+        generic = Loss.scaled(loss, 4.0, 7.0)
+        np.testing.assert_allclose(generic.derivative(z, y), loss.scaled(4.0, 7.0).derivative(z, y))
+        assert generic.slope == loss.scaled(4.0, 7.0).slope
+
+
+def test_what_is_no_loss_is_refused():
+    @dataclass(frozen=True)
+    class Duck:
+        slope: float = 1.0
+        curvature: float = 1.0
+
+    for bad in (Duck(), "huber", Huber):
+        with pytest.raises(ValueError, match="subclass"):
+            check_loss(bad)
+    with pytest.raises(TypeError):
+        Huber(1.0, curvature=0.01)  # a promise is no option
+    with pytest.raises(ValueError, match="threshold"):
+        Huber(math.nan)
+
+
+@pytest.mark.parametrize("loss", [Steep(), LogCosh(), Squared()], ids=lambda x: type(x).__name__)
+def test_ridge_serves_proved_losses_only(loss):
+    """Descent that could not be refused: sensitivity holds for derivatives that never fall and rise no faster than promised."""
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="Huber and Logistic only"):
+        RidgeDescent(loss, np.arange(2), 1.0, 0.01).fit(PrivateData(rng.normal(size=(30, 2)), rng.normal(size=30)))
+
+
+def test_methods_refuse_losses_that_they_cannot_serve_and_name_the_loss():
+    class Linear(DPLinearRegression):
+        def _loss(self):
+            return LogCosh()
+
+    class Sparse(DPSparseRegressor):
+        def _loss(self):
+            return LogCosh()
+
+    for model, refused in ((Linear, ["auto"]), (Sparse, ["auto", "iht_huber", "iht_squared", "two_stage", "knowledge_transfer"])):
+        for method in refused:
+            with pytest.raises(ValueError, match=f"method='{method}' serves the loss.*; got LogCosh"):
+                model(method=method).fit(None, None)
+
+    class Count(LogCosh):
+        promise = Promise(curvature=1.0, slope=1.0, target="nonnegative")
+
+    with pytest.raises(ValueError, match="Count is for nonnegative ones"):
+        Needs().check(Count(), "this method")
+
+
+@pytest.mark.parametrize("method", ["smoothed", "median_of_means", "clipped"])
+def test_a_loss_of_ones_own_fits_in_the_units_of_the_data(method):
+    class Model(DPHuberRegressor):
+        def _loss(self):
+            return Wide()
+
+    class Wide(LogCosh):
+        """Of unit curvature within hundreds, where it bends: the response is of that size."""
+
+        def value(self, z, y):
+            return 1e4 * super().value(z / 100, y / 100)
+
+        def derivative(self, z, y):
+            return 100 * super().derivative(z / 100, y / 100)
+
+        def second(self, z, y):
+            return super().second(z / 100, y / 100)
+
+        promise = Promise(curvature=1.0, slope=100.0)
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(4, (20_000, 2))
+    y = 1000 + X @ [300.0, -200.0] + 100 * rng.standard_t(2.5, 20_000)
+    model = Model(epsilon=4.0, method=method, random_state=0).fit(X, y)
+    huber = DPHuberRegressor(epsilon=4.0, method=method, threshold=100.0, random_state=0).fit(X, y)  # much the same loss
+    np.testing.assert_allclose(model.coef_, huber.coef_, rtol=0.1)
+
+
+def test_one_row_cannot_make_a_loss_fail_for_others():
+    class Raises(LogCosh):
+        def derivative(self, z, y):
+            if np.any(y > 1e3):
+                raise ValueError(f"a response of {y.max()} is absurd")
+            return np.tanh(z - y)
+
+    z, y = np.zeros(4), np.array([1.0, 2e3, -1.0, 0.0])
+    found = Raises().derivative(z, y)
+    assert np.isnan(found[1])
+    np.testing.assert_allclose(np.delete(found, 1), np.tanh(np.delete(-y, 1)))
+    with pytest.raises(ValueError, match="one of each per row"):
+        Squared().derivative(z, y[:, None])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fattail._registry import registered
-from fattail.algorithms.common.linear_rows import LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
+from fattail.algorithms.common.linear_rows import DESCENT_NEEDS, LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
 from fattail.data import PrivateData
 from fattail.privacy import Curator, Gaussian, SubsampledGaussian
 from fattail.robust import Ball
@@ -20,6 +20,7 @@ from fattail.robust import Ball
     algorithm="Algorithm 1",
     changed="all rows at each step by default; exact accounting; replace-one sensitivity 2 C / n",
     test=TEST,
+    needs=DESCENT_NEEDS,
 )
 def clipped_descent(
     curator: Curator,

@@ -12,10 +12,10 @@ from fattail import _kernels
 from fattail._registry import registered
 from fattail.algorithms.common.iht import UNITS, Options, Peeling, Units, hard_thresholding, residual_rows
 from fattail.algorithms.common.support_fit import typical
-from fattail.algorithms.wanggu2020 import ridge_teacher
+from fattail.algorithms.wanggu2020 import TEACHER_NEEDS, ridge_teacher
 from fattail.data import Block, PrivateData
 from fattail.geometry import cross_polytope_vertex, hard_threshold, project_ball, top_indices
-from fattail.losses import Huber, Loss, Squared
+from fattail.losses import Huber, Loss, Needs, Squared
 from fattail.privacy import Bounded, Curator, Gaussian, TopK
 from fattail.robust import Ball, Clip
 from fattail.robust.blocks import block_estimates
@@ -32,6 +32,7 @@ TEST = "tests/estimators/test_sparse.py::test_fuzz"
     algorithm="DP-SLR",
     changed="exact calibration in place of a lemma for epsilon <= 0.5 and s >= 10; all rows at each step",
     test=TEST,
+    needs=Needs(only=(Squared,)),
 )
 def iht_squared(curator: Curator, data: PrivateData, options: Options) -> tuple[Floats, float]:
     """Hard thresholding on the squared loss with clipped responses and predictions (Cai, Wang and Zhang 2021)."""
@@ -88,6 +89,8 @@ def dp_ight(curator: Curator, data: PrivateData, loss: Loss, options: Options) -
     algorithm="private Frank-Wolfe",
     changed="Gumbel selection over the 2d vertices with exact composition in place of Laplace noisy minima",
     test=TEST,
+    # A squared loss is served by its Huber version; another one without a slope has none.
+    needs=Needs(slope=True, besides=(Squared,)),
 )
 def frank_wolfe(curator: Curator, data: PrivateData, loss: Loss, options: Options) -> tuple[Floats, float]:
     """Frank-Wolfe on an l1 ball, each vertex chosen by the exponential mechanism (Talwar, Thakurta and Zhang 2015).
@@ -99,7 +102,7 @@ def frank_wolfe(curator: Curator, data: PrivateData, loss: Loss, options: Option
     units, choose = Units(options, loss), TopK("vertex", count=n_iter, folds=options.splitting)
     curator.plan(*units.mechanisms, choose)
     K, tau, level = units.find(curator, data)
-    size = tau if math.isinf(loss.slope) else 2.0
+    size = 2.0 if loss.promise.target == "labels" else tau
     radius = options.radius if math.isfinite(options.radius) else math.sqrt(options.sparsity) * size * 2 / K
     both = np.concatenate([np.arange(d), np.arange(d)])
     signs = np.repeat([-1.0, 1.0], d)
@@ -121,6 +124,7 @@ def frank_wolfe(curator: Curator, data: PrivateData, loss: Loss, options: Option
     changed="blocks vote by marginal scores instead of by a lasso each; a contraction bounds the second stage, so no "
     "convergence is assumed",
     test=TEST,
+    needs=TEACHER_NEEDS,
 )
 def two_stage(curator: Curator, data: PrivateData, loss: Loss, options: Options) -> tuple[Floats, float]:
     """Columns that most blocks of rows vote for, then a private ridge fit on them (Kifer, Smith and Thakurta 2012).

@@ -16,7 +16,7 @@ from fattail._registry import registered
 from fattail.algorithms.auto.mean import Estimate, Pilot, additive, noise_std, per_column
 from fattail.algorithms.common.iht import Options, Peeling, hard_thresholding, residual_rows
 from fattail.algorithms.common.iht import Units as SparseUnits
-from fattail.algorithms.common.linear_rows import LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
+from fattail.algorithms.common.linear_rows import DESCENT_NEEDS, LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
 from fattail.algorithms.common.support_fit import typical
 from fattail.base import is_auto
 from fattail.data import Block, PrivateData
@@ -102,6 +102,7 @@ def _bounded_mean(curator: Curator, data: PrivateData, moment: float, moment_bou
     algorithm="Algorithm 2",
     changed="each step on its own rows or composed, never all rows at full price; whole rows clipped; one group by default",
     test=TEST,
+    needs=DESCENT_NEEDS,
 )
 def median_of_means_descent(
     curator: Curator, data: PrivateData, target: Target, descent: Descent, groups: int = 1, moment: float = 2.0

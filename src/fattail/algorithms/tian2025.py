@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fattail._registry import registered
 from fattail.algorithms.common.iht import Options, Peeling, Units, hard_thresholding, residual_rows
 from fattail.data import Block, PrivateData
-from fattail.losses import Huber, Squared
+from fattail.losses import Huber, Needs, Squared
 from fattail.privacy import Bounded, Curator
 from fattail.robust import Clip
 
@@ -26,6 +26,7 @@ TEST = "tests/estimators/test_sparse.py::test_fuzz"
     changed="the gradient is followed downhill (printed sign climbs); sensitivity doubled to its replace-one value; all rows at "
     "each step; Gumbel selection and Gaussian release by default",
     test=TEST,
+    needs=Needs(only=(Squared,)),
 )
 def iht_huber(curator: Curator, data: PrivateData, options: Options) -> tuple[Floats, float]:
     """Hard thresholding on the Huber loss (Algorithm 1).
@@ -54,6 +55,7 @@ def iht_huber(curator: Curator, data: PrivateData, options: Options) -> tuple[Fl
     algorithm="Algorithm 3 (DP-IHT-L)",
     changed="public step sizes (the printed ones contain the unknown error); all rows at each step; Gumbel and Gaussian noise",
     test=TEST,
+    needs=Needs(only=(Squared,)),
 )
 def iht_l1(curator: Curator, data: PrivateData, options: Options) -> tuple[Floats, float]:
     """Hard thresholding on the absolute loss (Algorithm 3).

@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 
 from fattail._registry import registered
 from fattail.algorithms.auto.mean import Estimate
-from fattail.algorithms.common.linear_rows import LINEAR, REACH, TEST, Descent, LinearFit, Problem, Target, Units, prepare
+from fattail.algorithms.common.linear_rows import (
+    DESCENT_NEEDS,
+    LINEAR,
+    REACH,
+    TEST,
+    Descent,
+    LinearFit,
+    Problem,
+    Target,
+    Units,
+    prepare,
+)
 from fattail.base import is_auto
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian, SmoothNoise, TopK
@@ -74,6 +85,7 @@ Floats = NDArray[np.float64]
     algorithm="Algorithm 4",
     changed="scale and noise use the same logarithm; exact supremum; stable evaluation; all rows at each step",
     test=TEST,
+    needs=DESCENT_NEEDS,
 )
 def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descent: Descent, beta: float = 4.6) -> LinearFit:
     """Gradient descent on coordinatewise smoothed means (Algorithm 4).
@@ -102,6 +114,7 @@ def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descen
     algorithm="Algorithm 3",
     changed="exact smooth sensitivity in place of an expression that is not smooth; verified noise constants",
     test=TEST,
+    needs=DESCENT_NEEDS,
 )
 def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent: Descent, trim: int | None = None) -> LinearFit:
     """Gradient descent on trimmed means with smooth sensitivity (Algorithm 3).
@@ -133,6 +146,7 @@ def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent
     algorithm="Algorithm 1",
     changed="disjoint blocks drawn in secret; clipped means in shrinking balls by default; the aggregator's scale made smooth",
     test=TEST,
+    needs=DESCENT_NEEDS,
 )
 def sample_aggregate(
     curator: Curator, data: PrivateData, target: Target, blocks: int | None = None, aggregation: str = "clipped"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 from fattail._registry import registered
 from fattail.algorithms.common.iht import Options, Units
 from fattail.data import Block, PrivateData
-from fattail.losses import Huber, Loss
+from fattail.losses import Huber, Loss, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Clip
-from fattail.robust.ridge import RidgeDescent
+from fattail.robust.ridge import NEEDS, RidgeDescent
 
 Floats = NDArray[np.float64]
+# The teacher's; a squared loss is served by its Huber version.
+TEACHER_NEEDS = replace(NEEDS, slope=False, only=(Squared, *(NEEDS.only or ())))
 
 
 @registered(
@@ -28,6 +31,7 @@ Floats = NDArray[np.float64]
     "the teacher's sensitivity on them is proved for any number of steps, slopes and features are bounded by force, and "
     "labels use the exact norm of the public matrix",
     test="tests/estimators/test_sparse.py::test_fuzz",
+    needs=TEACHER_NEEDS,
 )
 def knowledge_transfer(
     curator: Curator, data: PrivateData, loss: Loss, options: Options, public_features: Any = None

@@ -94,6 +94,7 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         """Fit to rows X; y is ignored."""
         self._check_parameters()
         data = self._private_data(X, accept_sparse=False)
+        self._announce(data)
         curator = self._make_curator()
         if self._is_symmetric():
             fit = (
@@ -130,7 +131,8 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         return np.asarray(np.logaddexp.reduce(self._log_joint(X), axis=1))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of rows; evaluating it on private rows is not private."""
+        """Mean log-density of rows, with a `PrivacyLeakWarning`: it is computed from these rows, without noise."""
+        self._warn_of_scores()
         return float(np.mean(self.score_samples(X)))
 
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> tuple[Floats, NDArray[np.intp]]:
@@ -142,6 +144,9 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         label = rng.choice(len(self.weights_), size=n_samples, p=self.weights_)
         noise = rng.standard_normal((n_samples, self.means_.shape[1]))
         return self.means_[label] + np.sqrt(self.variances_)[label] * noise, label
+
+    def _parts(self) -> int:
+        return max(2, int(self.n_components))
 
     def _is_symmetric(self) -> bool:
         return self.method != "auto" if is_auto(self.symmetric) else bool(self.symmetric)
@@ -164,6 +169,7 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self)
+        self._warn_of_scores(asked=False)
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _clusters(self) -> Clusters:

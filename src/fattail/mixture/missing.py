@@ -75,6 +75,7 @@ class DPMissingCovariateRegression(LatentRegression):
         """Fit to rows (X, y), NaN in X marking what is missing."""
         self._check_parameters()
         data = self._private_pairs(X, y, ensure_all_finite="allow-nan")
+        self._announce(data)
         curator = self._make_curator()
         if self.method == "auto":
             fit = em.missing_covariates(curator, data, self._noise_scale(), self._with_intercept())
@@ -111,6 +112,7 @@ class DPMissingCovariateRegression(LatentRegression):
     def _standard(self, X: Any) -> tuple[Floats, Floats]:
         """Rows in units of the covariates' own spread, and what their observed part adds to the response."""
         check_is_fitted(self)
+        self._warn_of_scores(asked=False)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         Z = (X - self.center_) / self.spread_
         return Z, np.where(np.isnan(Z), 0.0, Z) @ (self.coef_ * self.spread_)

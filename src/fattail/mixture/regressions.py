@@ -70,6 +70,7 @@ class DPMixtureOfRegressions(LatentRegression):
         """Fit to rows (X, y)."""
         self._check_parameters()
         data = self._private_pairs(X, y)
+        self._announce(data)
         curator = self._make_curator()
         if self.method == "auto":
             fit = em.mixture_of_regressions(curator, data, self._noise_scale(), self._with_intercept())
@@ -112,5 +113,6 @@ class DPMixtureOfRegressions(LatentRegression):
 
     def _line(self, X: Any) -> Floats:
         check_is_fitted(self)
+        self._warn_of_scores(asked=False)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(X @ self.coef_ + self.intercept_)

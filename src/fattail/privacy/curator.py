@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections import Counter
 from functools import lru_cache
 from itertools import accumulate
@@ -232,8 +231,3 @@ class PrivacyLeakWarning(UserWarning):
 
 class UtilityWarning(UserWarning):
     """The answer is private but may be useless: the noise is as large as the signal."""
-
-
-def warn_utility(message: str) -> None:
-    """Warn about accuracy; the message may use public numbers and releases only."""
-    warnings.warn(message, UtilityWarning, stacklevel=3)

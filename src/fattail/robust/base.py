@@ -75,6 +75,7 @@ class Robustifier(ABC):
             out = np.zeros(width, dtype=np.int64)
             with np.errstate(all="ignore"):
                 V, r = rows(block)
+                check_rows(block, V, r, width)
                 if block.weight is not None:
                     known = _kernels.factors(V, r)
                     r = block.weight if known is None else block.weight * known
@@ -110,6 +111,15 @@ class Robustifier(ABC):
     def _row_range(self, width: int) -> float:
         """Largest change of the integer sum when one row is replaced."""
         return 2.0 * ONE
+
+
+def check_rows(block: Block, V: Any, r: Factors, width: int) -> None:
+    """Refuse contributions that are not one per row: kernels would read beyond them, or a row would count for others."""
+    factors = (len(block),) if r is None or isinstance(r, _kernels.Residual) else np.shape(r)
+    if tuple(V.shape) != (len(block), width) or factors != (len(block),):
+        raise PrivacyError(
+            f"rows of shape {tuple(V.shape)} and factors of shape {factors} for {len(block)} rows of {width} values"
+        )
 
 
 def check_scale(name: str, value: ArrayLike) -> None:

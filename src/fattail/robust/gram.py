@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy.bounded import Bounded, Fold
-from fattail.robust.base import ONE, Rows, check_scale, own_rows
+from fattail.robust.base import ONE, Rows, check_rows, check_scale, own_rows
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Gram:
         def partial(block: Block) -> NDArray[np.int64]:
             with np.errstate(all="ignore"):
                 V, r = rows(block)
+                check_rows(block, V, r, width)
             return weight * _kernels.exact_gram(V.toarray() if hasattr(V, "toarray") else V, r, center, inverse)[i, j]
 
         unit = self.radius**2 / (ONE * data.size(fold) * weight)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy.bounded import Bounded, Fold
-from fattail.robust.base import ONE
+from fattail.robust.base import ONE, check_rows
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Histogram:
         def partial(block: Block) -> NDArray[np.int64]:
             with np.errstate(all="ignore"):
                 code = np.reshape(codes(block), (-1, self.groups))
+                check_rows(block, code, None, self.groups)
             out = np.zeros((self.groups, self.cells), dtype=np.int64)
             _kernels.cell_counts(code, out)
             return ONE * out

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail._registry import registered
+from fattail._warnings import warn_utility
 from fattail.algorithms.common.em_units import Units, shrink
 from fattail.data import Block, PrivateData
 from fattail.privacy import Curator, Gaussian
-from fattail.privacy.curator import warn_utility
 from fattail.robust import Ball, Gram, symmetric
 from fattail.robust.histogram import Histogram
 

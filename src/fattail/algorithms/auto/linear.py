@@ -19,7 +19,7 @@ All releases are Gaussian, so the composition is exact.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fattail._registry import registered
-from fattail.algorithms.common.columns import ROUNDS
+from fattail.algorithms.common.columns import ROUNDS, all_hidden
 from fattail.algorithms.common.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare, reshape
+from fattail.algorithms.common.support_fit import centre, centre_plan
 from fattail.data import Block, PrivateData
-from fattail.losses import Squared
+from fattail.losses import Huber, Logistic, Needs, Squared
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust import Ball, Clip
@@ -104,6 +105,7 @@ class Budget:
     algorithm="-",
     changed="not from a paper: private units, matched second moments, bounded Newton steps",
     test="tests/contracts/test_methods.py",
+    needs=Needs(only=(Squared, Huber, Logistic), because="whose curvature its steps are made for"),
 )
 def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
     """Fit a linear model; a ``Huber`` loss of infinite threshold leaves the threshold to the data.
@@ -114,6 +116,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     ``Clip``-bounded rows; all else is arithmetic on releases.
     """
     n, p, logistic = data.n, data.d + 1, target.logistic
+    if hopeless(n, data.d, curator.epsilon, curator.delta):
+        return intercept_only(curator, data, target)
     some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
     few = some.part(curator.subset(n, n // max(1, n // ENOUGH)))
     budget = Budget.of(few.n, some.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
@@ -146,6 +150,20 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     if wide:
         wide.apply(model)
     return model.fit(steps)
+
+
+def hopeless(n: int, d: int, epsilon: float, delta: float) -> bool:
+    """Whether so few rows cannot show the scale of any column, whatever the data: public arithmetic."""
+    return all_hidden(n, d + 1, MOST_COLUMNS, gaussian_multiplier(epsilon, delta))
+
+
+def intercept_only(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
+    """The model without columns, for the whole budget and in few passes. Nothing is known of coefficients, so no covariance."""
+    loss = replace(target.loss, positive=target.positive) if isinstance(target.loss, Logistic) else target.loss
+    plan = centre_plan(loss)
+    curator.plan(*plan)
+    level = centre(curator, data, loss, plan)
+    return LinearFit(np.zeros(data.d), level * target.intercept, 0)
 
 
 @dataclass(frozen=True)
@@ -226,7 +244,7 @@ class Model:
         return self.curator.release(release, mean)
 
     def fit(self, steps: int) -> LinearFit:
-        covariance = (self.noise + self.sampling) * self.problem.frame.shape.T @ self.problem.frame.shape
+        covariance = self.problem.spread(self.noise + self.sampling)
         covariance[-1, -1] += self.intercept
         return self.problem.solution(self.w, steps, covariance)
 
@@ -286,7 +304,7 @@ class Wide:
             released -= constant * (constant @ released)
             model.w = model.problem.move(model.w, -released, self.damping / curvature)
             noise = (1 - self.damping) ** 2 * noise + (self.damping * curator.noise(release, 2 * clip * radius / n)) ** 2
-        change = np.linalg.lstsq(model.problem.frame.shape.T, model.w - start, rcond=None)[0]
+        change = model.problem.in_u(model.w - start)
         # Error of a coordinate: privacy noise, and sampling under the wide clip.
         square = float(share @ np.minimum(size, clip) ** 2) * float(weight @ pulled**2) / p
         error = (noise + square / n) / curvature**2

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fattail._registry import registered
+from fattail._warnings import warn_utility
 from fattail.data import PrivateData
 from fattail.privacy import Curator, Gaussian, Laplace, Mechanism, TopK, gaussian_multiplier
-from fattail.privacy.curator import warn_utility
 from fattail.robust import Clip
 from fattail.scale import BELOW, NO_SPREAD, column_medians, column_tails, least_seen
 from fattail.tails import Ends, choose_ends

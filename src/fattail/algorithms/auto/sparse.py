@@ -31,7 +31,7 @@ from fattail.algorithms.common.support_fit import (
 )
 from fattail.data import Block, PrivateData
 from fattail.geometry import top_indices
-from fattail.losses import Loss
+from fattail.losses import Logistic, Loss, Needs, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust import Clip
@@ -71,6 +71,7 @@ def carried(curator: Curator, n: int, d: int, multiple: float) -> int:
     algorithm="screen, fit, shrink",
     changed="new: private screening by bounded products, Newton steps on the chosen columns, empirical-Bayes shrinkage",
     test="tests/estimators/test_sparse.py::test_fuzz",
+    needs=Needs(only=(Squared, Logistic), because="whose curvature its steps are made for"),
 )
 def screened_fit(
     curator: Curator,

@@ -41,6 +41,14 @@ def table(block: Block, with_y: bool) -> Floats:
     return np.column_stack([X, np.asarray(block.y)]) if with_y else X
 
 
+def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
+    """Whether not even all rows in one cell would stand out of the noise, so that every column gets an infinite scale.
+
+    Public arithmetic on what `center_and_scale` would compare if it had this share of the budget.
+    """
+    return _certain(DUMMY * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > 1.5 * n
+
+
 def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
     """Centre and scale of every column; the response's come last.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.algorithms.common.columns import ROUNDS, center_and_scale, table
 from fattail.data import Block, PrivateData
-from fattail.losses import Huber, Logistic, Loss
+from fattail.losses import Huber, Logistic, Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram, symmetric
 
@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 LINEAR = ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression")
 TEST = "tests/contracts/test_methods.py"
+DESCENT_NEEDS = Needs(targets=("real", "nonnegative", "labels"))  # a step is one over the curvature
 REACH = 4.0  # predictions of this size, in private units, are the largest that are considered
 
 WIDEST = 500  # columns beyond which a matrix of moments is all noise
@@ -57,6 +58,15 @@ class Target:
     @property
     def logistic(self) -> bool:
         return isinstance(self.loss, Logistic)
+
+    @property
+    def labels(self) -> bool:
+        return self.loss.promise.target == "labels"
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether responses are numbers that may be measured in any unit, from any center."""
+        return self.loss.promise.target == "real"
 
 
 @dataclass(frozen=True)
@@ -123,12 +133,11 @@ class Problem:
     @property
     def loss(self) -> Loss:
         """The loss in units of ``size``."""
-        loss = self.target.loss
-        return Huber(loss.threshold / self.size) if isinstance(loss, Huber) else loss
+        return self.target.loss.scaled(self.size, self.level) if self.target.has_unit else self.target.loss
 
     def response(self, block: Block) -> Any:
         assert block.y is not None
-        if self.target.logistic:
+        if self.target.labels:
             return (block.y == self.target.positive).astype(np.float64)
         return (block.y - self.level) / self.size
 
@@ -148,6 +157,17 @@ class Problem:
 
         return rows
 
+    def in_u(self, w: Floats) -> Floats:
+        """What ``w`` is in the units of steps."""
+        if self.p > WIDEST:  # no moments were released, and u is z
+            return w
+        return np.asarray(np.linalg.lstsq(self.frame.shape.T, w, rcond=None)[0])
+
+    def spread(self, variance: float) -> Floats:
+        """Covariance of w where every direction of u has this variance."""
+        shape = self.frame.shape
+        return variance * (shape if self.p > WIDEST else shape.T @ shape)
+
     def move(self, w: Floats, gradient: Floats, step: float, reach: float = math.inf) -> Floats:
         """``w`` minus a step along ``gradient`` (in u) and the penalty, into the balls.
 
@@ -160,7 +180,7 @@ class Problem:
             slope = np.asarray(np.linalg.solve(np.eye(self.p) + step * (shape * self.ridge) @ shape.T, slope), dtype=np.float64)
         moved = w - step * shape.T @ slope
         if math.isfinite(reach):
-            size = float(np.linalg.norm(np.linalg.lstsq(shape.T, moved, rcond=None)[0]))
+            size = float(np.linalg.norm(self.in_u(moved)))
             moved = moved * min(1.0, reach / max(size, 1e-300))
         norm = float(np.linalg.norm(moved[:-1] / self.frame.scale)) * self.size
         if norm > self.target.radius:
@@ -170,10 +190,15 @@ class Problem:
     def solution(self, w: Floats, n_iter: int, covariance: Floats | None = None) -> LinearFit:
         """The fit in the user's units; ``covariance`` is that of w."""
         frame = self.frame
-        back = np.diag(np.append(self.size / frame.scale, self.size * frame.constant))
-        back[-1, :-1] = -self.size * frame.center / frame.scale
-        theta = back @ w
-        error = None if covariance is None else back @ covariance @ back.T
+        unit, shift = np.append(self.size / frame.scale, self.size * frame.constant), -self.size * frame.center / frame.scale
+
+        def back(v: Floats) -> Floats:  # a diagonal map but for its last row: a matrix of it would cost as much as a fit
+            out = np.asarray((unit * v.T).T)
+            out[-1] += shift @ v[:-1]
+            return out
+
+        theta = back(w)
+        error = None if covariance is None else back(back(covariance).T).T
         if error is not None:
             hidden = np.flatnonzero(np.isinf(frame.scale))
             error[hidden, hidden] = math.inf  # a column that was left out: nothing is known of its coefficient
@@ -212,8 +237,8 @@ def prepare(
     exceed the noise of its release.
     """
     p = data.d + 1
-    center, scale = center_and_scale(curator, units.columns, few or data, not target.logistic)
-    level, size = (0.0, 1.0) if target.logistic else (float(center[-1]), float(scale[-1]))
+    center, scale = center_and_scale(curator, units.columns, few or data, target.has_unit)
+    level, size = (float(center[-1]), float(scale[-1])) if target.has_unit else (0.0, 1.0)
     size = size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
     if not target.intercept:
@@ -282,7 +307,7 @@ class Descent:
         """By default what responses of unit size suggest; labels vary by a quarter at most."""
         if self.moment_bound is not None:
             return self.moment_bound
-        return 0.25 if problem.target.logistic else 2.0
+        return 0.25 if problem.target.labels else 2.0
 
     def folds(self, curator: Curator, n: int) -> tuple[Any, ...]:
         """The rows of each step; None for all of them."""

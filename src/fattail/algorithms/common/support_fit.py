@@ -21,7 +21,7 @@ from fattail import _kernels
 from fattail.algorithms.common.support_moments import inverse_moments, inverted
 from fattail.data import Block, PrivateData
 from fattail.geometry import shrink
-from fattail.losses import Loss
+from fattail.losses import Loss, Squared
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
 from fattail.robust import Ball, Clip
 from fattail.scale import magnitude_quantile
@@ -196,7 +196,7 @@ def typical(curator: Curator, mechanism: TopK, data: PrivateData, values: Any, q
 
 def centre_plan(loss: Loss) -> tuple[Mechanism, ...]:
     """Releases that `centre` needs; fewer where the response is a label."""
-    if math.isfinite(loss.slope):
+    if loss.promise.target == "labels":
         return (Gaussian("centre of the response", 2 * SCALE),)
     return (TopK("size of the response", 2 * SCALE, count=2), Gaussian("centre of the response", 2 * SCALE, count=2))
 
@@ -217,9 +217,11 @@ def typical_entry(block: Block, scale: Floats) -> Floats:
 
 def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[Any, ...]) -> float:
     """Intercept of the empty model: a clipped mean of the response, re-centred once; or the log-odds."""
+    # A number's distance is a residual whatever the loss; a label's derivative at 0 is one half minus the label.
+    distance = loss if loss.promise.target == "labels" else Squared()
 
     def response(block: Block) -> tuple[Any, None]:
-        return -loss.derivative(np.zeros(len(block)), block.y)[:, None], None
+        return -distance.derivative(np.zeros(len(block)), block.y)[:, None], None
 
     if len(mechanisms) == 1:  # a label minus one half
         mean = Clip(bound=0.5).mean(data, response, width=1)
@@ -228,7 +230,7 @@ def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[An
     at = 0.0
     for _ in range(2):
         # The median is the quantile that noise is least likely to miss, and by far if it does.
-        bound = 6 * typical(curator, size, data, lambda b, at=at: loss.derivative(np.full(len(b), at), b.y), 0.5)
+        bound = 6 * typical(curator, size, data, lambda b, at=at: distance.derivative(np.full(len(b), at), b.y), 0.5)
         mean = Clip(center=at, bound=bound).mean(data, response, width=1)
         at = float(curator.release(gaussian, mean.to("l2"))[0])
     return at
