@@ -151,11 +151,16 @@ class Card:
         """One self-contained page: no scripts, no fonts or pictures from elsewhere."""
         return document(self.title, Html(self._repr_html_()))
 
+    @staticmethod
+    def paths(path: Any) -> tuple[Path, Path]:
+        """The files that ``save`` writes: the page, and the same as JSON beside it."""
+        page = Path(path).with_suffix(".html")
+        return page, page.with_suffix(".json")
+
     def save(self, path: Any) -> tuple[Path, Path]:
         """Write ``path`` (HTML) and, beside it, the same as JSON."""
-        page = Path(path).with_suffix(".html")
+        page, data = self.paths(path)
         page.write_text(self.to_html(), encoding="utf-8")
-        data = page.with_suffix(".json")
         data.write_text(self.to_json(), encoding="utf-8")
         return page, data
 

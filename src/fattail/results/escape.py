@@ -75,9 +75,7 @@ def tag(name: str, *children: Any, **attributes: Any) -> Html:
     >>> tag("p", "a < b ", tag("b", "c"), class_='"x"')
     '<p class="&quot;x&quot;">a &lt; b <b>c</b></p>'
     """
-    shown = "".join(
-        f' {key.rstrip("_")}="{_for_html(value)}"' for key, value in attributes.items() if value is not None
-    )
+    shown = "".join(f' {key.rstrip("_")}="{_for_html(value)}"' for key, value in attributes.items() if value is not None)
     return Html(f"<{name}{shown}>{fragment(*children)}</{name}>")
 
 
