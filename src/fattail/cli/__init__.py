@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from fattail.cli import estimate, inspect, ledger
+from fattail.cli.paying import StoppedError
 from fattail.privacy import BudgetExceededError, PrivacyError
 from fattail.results.escape import for_terminal
 
@@ -40,6 +41,8 @@ for _command in (
     app.command()(_command)
 
 
+STOPPED = 130
+
 # typer carries its own copy of click in some versions and uses the package in others.
 _CommandError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -50,14 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # no name may be unprintable where only ASCII can be printed
             stream.reconfigure(errors="backslashreplace")
     try:
-        return app(args=arguments, prog_name="fattail", standalone_mode=False) or 0
+        code: int = app(args=arguments, prog_name="fattail", standalone_mode=False) or 0
+        return _fail("stopped", code) if code == STOPPED else code
     except _CommandError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
             return 2
         return _fail(error.format_message(), error.exit_code)
-    except (typer.Abort, KeyboardInterrupt) as error:
-        return _fail("stopped", 130, error)
+    except (typer.Abort, KeyboardInterrupt):
+        return _fail("stopped", STOPPED)
+    except StoppedError as error:
+        return _fail(str(error), STOPPED)
     except BudgetExceededError as error:
         return _fail(str(error), 3, error)
     except Exception as error:  # no traceback for a user's mistake, and none that quotes a row
@@ -79,9 +85,7 @@ def _raised_here(error: BaseException) -> bool:
 
 def _fail(message: str, code: int, error: BaseException | None = None) -> int:
     """One line on standard error, with what was charged if the error says so (see `fattail.cli.paying`)."""
-    causes = [error, error.__cause__, error.__context__] if error is not None else []
-    notes = dict.fromkeys(text for cause in causes for text in getattr(cause, "__notes__", ()))
-    line = for_terminal(" ".join("; ".join([message, *notes]).split()))
+    line = for_terminal(" ".join("; ".join([message, *getattr(error, "__notes__", ())]).split()))
     try:
         sys.stderr.write(f"fattail: {line}\n")
         sys.stderr.flush()

@@ -143,8 +143,8 @@ def open_sparse(path: Path, dimension: int, *, missing: str = "error", tick: Tic
         raise FileError(f"{path} has no rows")
     if missing == "error" and not whole:
         raise FileError(
-            f"{path}: not every line is a finite target and pairs of a column and a finite number, with columns 1 to {dimension}; "
-            f"count what is not as 0 with --missing zero"
+            f"{path}: not every line is a finite target and pairs of a column and a finite number, "
+            f"with columns 1 to {dimension}; count what is not as 0 with --missing zero"
         )
     return table
 

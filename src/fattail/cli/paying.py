@@ -16,6 +16,10 @@ from fattail.progress import progress_bar
 from fattail.results.escape import for_terminal
 
 
+class StoppedError(Exception):
+    """The user stopped a command; the message says what it has cost."""
+
+
 class Till:
     """The account of one command: passes a charge on, and remembers it.
 
@@ -84,13 +88,18 @@ class Till:
         """Whatever ends the block early leaves with a note of what was charged."""
         try:
             yield
-        except BaseException as error:
-            if self.asked or isinstance(error, KeyboardInterrupt):
-                try:
-                    error.add_note(self.statement)
-                except Exception:  # the ledger itself may be what failed
-                    error.add_note("what was charged cannot be read from the ledger")
+        except KeyboardInterrupt:
+            raise StoppedError(f"stopped; {self._stated()}") from None
+        except Exception as error:
+            if self.asked:
+                error.add_note(self._stated())
             raise
+
+    def _stated(self) -> str:
+        try:
+            return self.statement
+        except Exception:  # the ledger itself may be what failed
+            return "what was charged cannot be read from the ledger"
 
 
 def _sentences(caught: Any) -> list[str]:
