@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from rich.table import Table
 from fattail.card import Card
 from fattail.cli.outputs import EXIT_NOT_WRITTEN, attempt
 from fattail.cli.paying import Till
-from fattail.cli.shared import emit, note, out, say
+from fattail.cli.shared import Screen, emit, note, say
 from fattail.model_io import released
 
 # Lines on a terminal; all are in the JSON.
@@ -101,16 +102,17 @@ def _text(page: Card) -> str:
     table = Table("", page.quantity, *([page.interval_name] if intervals else []))
     for x in page.results[:_MOST_LINES]:
         table.add_row(x.name, f"{x.value:.6g}", *([f"{x.low:.6g} to {x.high:.6g}"] if x.low is not None else []))
-    with out.capture() as shown:
-        out.print(table)
-        if len(page.results) > _MOST_LINES:
-            out.print(f"and {len(page.results) - _MOST_LINES} more")
-        promise = "seeded: NOT private" if r.seeded else f"({r.epsilon:g}, {r.delta:g})-differentially private"
-        out.print(f"{promise}, {r.relation} {r.unit}, {r.numerics} numerics")
-        if page.account:
-            left, limit = page.account["remaining"], page.account["epsilon"]
-            out.print(f"account '{page.account['name']}': {left:.4g} of epsilon {limit:g} left")
-    return shown.get()
+    shown = io.StringIO()
+    screen = Screen(file=shown)
+    screen.print(table)
+    if len(page.results) > _MOST_LINES:
+        screen.print(f"and {len(page.results) - _MOST_LINES} more")
+    promise = "seeded: NOT private" if r.seeded else f"({r.epsilon:g}, {r.delta:g})-differentially private"
+    screen.print(f"{promise}, {r.relation} {r.unit}, {r.numerics} numerics")
+    if page.account:
+        left, limit = page.account["remaining"], page.account["epsilon"]
+        screen.print(f"account '{page.account['name']}': {left:.4g} of epsilon {limit:g} left")
+    return shown.getvalue()
 
 
 def _bare(estimator: Any) -> str:
