@@ -6,7 +6,6 @@ of which are releases or public arithmetic, so nothing on it is private.
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 
 from fattail import __version__
 from fattail.privacy import PrivacyReport
+from fattail.results.escape import Html, document, fragment, style, tag
 
 SCHEMA = "fattail-card/1"
 # More rows than this are cut to the largest in size; a sparse model has few anyway.
@@ -116,7 +116,7 @@ class Card:
             )
         return (
             f"Replace any one {r.unit} of the data by anything: no outcome of this computation becomes more than "
-            f"{math.exp(r.epsilon):.3g} times as likely, or as unlikely, up to a total probability of {r.delta:g}. "
+            f"{math.exp(min(r.epsilon, 700.0)):.3g} times as likely, or as unlikely, up to a total probability of {r.delta:g}. "
             f"Someone who knows all other rows and finds two contents of this one equally likely is at most "
             f"{100 * _posterior(r.epsilon):.0f} % sure of either after reading this page. What many people have in common "
             f"can be learned from it. The promise holds for any data: no bound, no distribution and no absence of "
@@ -149,46 +149,45 @@ class Card:
 
     def to_html(self) -> str:
         """One self-contained page: no scripts, no fonts or pictures from elsewhere."""
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{html.escape(self.title)}</title></head><body>{self._repr_html_()}</body></html>\n"
-        )
+        return document(self.title, Html(self._repr_html_()))
+
+    @staticmethod
+    def paths(path: Any) -> tuple[Path, Path]:
+        """The files that ``save`` writes: the page, and the same as JSON beside it."""
+        page = Path(path).with_suffix(".html")
+        return page, page.with_suffix(".json")
 
     def save(self, path: Any) -> tuple[Path, Path]:
         """Write ``path`` (HTML) and, beside it, the same as JSON."""
-        page = Path(path).with_suffix(".html")
+        page, data = self.paths(path)
         page.write_text(self.to_html(), encoding="utf-8")
-        data = page.with_suffix(".json")
         data.write_text(self.to_json(), encoding="utf-8")
         return page, data
 
     def _repr_html_(self) -> str:
         r = self.report
+        facts = (
+            _fact("epsilon", f"{r.epsilon:g}", "privacy loss claimed"),
+            _fact("delta", f"{r.delta:g}", "probability outside the claim"),
+            _fact("unit", r.unit, f"neighbors: {r.relation}, number of rows public"),
+            _fact("numerics", r.numerics, _NUMERICS.get(r.numerics)),
+            _fact("noise", "seeded" if r.seeded else "secure", "not private" if r.seeded else "drawn by the operating system"),
+            *(_fact(k, _number(v)) for k, v in self.facts.items()),
+        )
         parts = [
-            f"<h1>{html.escape(self.title)}</h1>",
-            f'<p class="{"alarm" if r.seeded else "claim"}">{html.escape(self.claim)}</p>',
-            '<dl class="facts">'
-            + _fact("epsilon", f"{r.epsilon:g}", "privacy loss claimed")
-            + _fact("delta", f"{r.delta:g}", "probability outside the claim")
-            + _fact("unit", r.unit, f"neighbours: {r.relation}, number of rows public")
-            + _fact("numerics", r.numerics, _NUMERICS.get(r.numerics, ""))
-            + _fact("noise", "seeded" if r.seeded else "secure", "not private" if r.seeded else "drawn by the operating system")
-            + "".join(_fact(k, _number(v)) for k, v in self.facts.items())
-            + "</dl>",
+            tag("h1", self.title),
+            tag("p", self.claim, class_="alarm" if r.seeded else "claim"),
+            tag("dl", *facts, class_="facts"),
         ]
         if self.results:
-            parts += [
-                f"<h2>Released {html.escape(self.quantity)}s</h2>",
-                _results_table(self.results, self.quantity, self.interval_name),
-            ]
-        parts += ["<h2>Where the budget went</h2>", _releases_table(r)]
+            parts += [tag("h2", f"Released {self.quantity}s"), _results_table(self.results, self.quantity, self.interval_name)]
+        parts += [tag("h2", "Where the budget went"), _releases_table(r)]
         if self.account:
-            parts += ["<h2>Budget left</h2>", _account_bar(self.account)]
+            parts += [tag("h2", "Budget left"), _account_bar(self.account)]
         if self.notes:
-            parts += ["<h2>Notes</h2>", "<ul>", *(f"<li>{html.escape(n)}</li>" for n in self.notes), "</ul>"]
-        parts.append(f"<footer>fattail {__version__}. Everything on this page is a release or public arithmetic on one.</footer>")
-        return f'<style>{_CSS}</style><main class="fattail-card">{"".join(parts)}</main>'
+            parts += [tag("h2", "Notes"), tag("ul", *(tag("li", note) for note in self.notes))]
+        footer = f"fattail {__version__}. Everything on this page is a release or public arithmetic on one."
+        return fragment(style(_CSS), tag("main", *parts, tag("footer", footer), class_="fattail-card"))
 
 
 def _finite(value: float | None) -> bool:
@@ -234,77 +233,81 @@ def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{float(value):.4g}"
 
 
-def _fact(name: str, value: str, note: str = "") -> str:
-    note = f"<small>{html.escape(note)}</small>" if note else ""
-    return f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}{note}</dd></div>"
+def _fact(name: str, value: str, note: str | None = None) -> Html:
+    return tag("div", tag("dt", name), tag("dd", value, tag("small", note) if note else None))
 
 
-def _results_table(results: Sequence[Result], quantity: str, interval: str) -> str:
+def _table(heads: Sequence[str], rows: Sequence[Html]) -> Html:
+    head = tag("thead", tag("tr", *(tag("th", h) for h in heads)))
+    return tag("div", tag("table", head, tag("tbody", *rows)), class_="scroll")
+
+
+def _results_table(results: Sequence[Result], quantity: str, interval: str) -> Html:
     shown = sorted(results, key=lambda r: -abs(r.value))[:_MOST_RESULTS] if len(results) > _MOST_RESULTS else results
     intervals = any(r.low is not None for r in shown)
     largest = max((abs(r.value) for r in shown), default=0.0)
     rows = []
     for r in shown:
-        ends = f"<td>{r.low:.5g} to {r.high:.5g}</td>" if r.low is not None else ("<td></td>" if intervals else "")
+        ends = tag("td", "" if r.low is None else f"{r.low:.5g} to {r.high:.5g}") if intervals else None
         picture = _interval_plot(r) if intervals else _stem_plot(r, largest)
-        rows.append(f"<tr><th>{html.escape(r.name)}</th><td>{r.value:.5g}</td>{ends}<td class='bar'>{picture}</td></tr>")
+        rows.append(tag("tr", tag("th", r.name), tag("td", f"{r.value:.5g}"), ends, tag("td", picture, class_="bar")))
     heads = ["", quantity, *([interval, "each on its own scale, line at 0"] if intervals else [""])]
-    table = (
-        '<div class="scroll"><table><thead><tr>'
-        + "".join(f"<th>{html.escape(h)}</th>" for h in heads)
-        + f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
-    if len(shown) < len(results):
-        table += f"<p>The {len(shown)} largest of {len(results):,}; all are in the JSON.</p>"
-    return table
+    rest = tag("p", f"The {len(shown)} largest of {len(results):,}; all are in the JSON.") if len(shown) < len(results) else None
+    return fragment(_table(heads, rows), rest)
 
 
-def _interval_plot(r: Result) -> str:
+def _interval_plot(r: Result) -> Html | None:
     """Zero in the middle and the interval to scale, since columns are in different units."""
     if r.low is None or r.high is None:
-        return ""
+        return None
     reach = max((abs(v) for v in (r.value, r.low, r.high) if math.isfinite(v)), default=0.0)
     return _plot(max(r.low, -reach), min(r.high, reach), r.value, -reach, reach)
 
 
-def _stem_plot(r: Result, largest: float) -> str:
+def _stem_plot(r: Result, largest: float) -> Html:
     return _plot(min(r.value, 0.0), max(r.value, 0.0), r.value, -largest, largest)
 
 
-def _plot(low: float, high: float, value: float, left: float, right: float) -> str:
+def _plot(low: float, high: float, value: float, left: float, right: float) -> Html:
     span = (right - left) or 1.0
     start, stop, dot = (100 * (v - left) / span for v in (low, high, value))
-    return (
-        '<div class="plot"><i class="axis" style="left:50%"></i>'
-        f'<i class="whisker" style="left:{start:.2f}%;width:{stop - start:.2f}%"></i>'
-        f'<i class="dot" style="left:{dot:.2f}%"></i></div>'
+    return tag(
+        "div",
+        tag("i", class_="axis", style="left:50%"),
+        tag("i", class_="whisker", style=f"left:{start:.2f}%;width:{stop - start:.2f}%"),
+        tag("i", class_="dot", style=f"left:{dot:.2f}%"),
+        class_="plot",
     )
 
 
-def _releases_table(report: PrivacyReport) -> str:
-    rows = []
-    for r in report.releases:
-        noise = "follows the data, kept private" if r.noise is None else f"{r.noise:.4g}"
-        sensitivity = "private" if r.sensitivity is None else f"{r.sensitivity:.4g}"
-        rows.append(
-            f"<tr><th>{html.escape(r.name)}</th><td class='whole'>{html.escape(r.mechanism)} &times; {r.count}</td>"
-            f"<td>{sensitivity}</td><td>{noise}</td>"
-            f'<td class="bar"><div class="share"><i style="width:{100 * r.share:.2f}%"></i></div>{100 * r.share:.1f} %</td></tr>'
+def _share(percent: float, class_: str = "share") -> Html:
+    return tag("div", tag("i", style=f"width:{percent:.2f}%"), class_=class_)
+
+
+def _releases_table(report: PrivacyReport) -> Html:
+    rows = [
+        tag(
+            "tr",
+            tag("th", r.name),
+            tag("td", f"{r.mechanism} \u00d7 {r.count}", class_="whole"),
+            tag("td", "private" if r.sensitivity is None else f"{r.sensitivity:.4g}"),
+            tag("td", "follows the data, kept private" if r.noise is None else f"{r.noise:.4g}"),
+            tag("td", _share(100 * r.share), f"{100 * r.share:.1f} %", class_="bar"),
         )
-    return (
-        '<div class="scroll"><table><thead><tr><th>release</th><th>mechanism</th><th>most one row can move it</th>'
-        f"<th>noise</th><th>share</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-        f"<p>Proved cost of all releases together: epsilon {report.epsilon_spent:.6g} at delta {report.delta:g}.</p>"
+        for r in report.releases
+    ]
+    cost = f"Proved cost of all releases together: epsilon {report.epsilon_spent:.6g} at delta {report.delta:g}."
+    return fragment(_table(("release", "mechanism", "most one row can move it", "noise", "share"), rows), tag("p", cost))
+
+
+def _account_bar(account: Mapping[str, Any]) -> Html:
+    sentence = (
+        f": epsilon {account['spent']:.4g} of {account['epsilon']:g} is spent (delta {account['delta']:g}), "
+        f"{account['remaining']:.4g} is left for everything else that will ever be asked."
     )
-
-
-def _account_bar(account: Mapping[str, Any]) -> str:
-    used = 100 * min(account["spent"] / account["epsilon"], 1.0)
-    name = html.escape(str(account.get("name", "this session")))
-    return (
-        f'<div class="share tall"><i style="width:{used:.2f}%"></i></div>'
-        f"<p>Account <b>{name}</b>: epsilon {account['spent']:.4g} of {account['epsilon']:g} is spent "
-        f"(delta {account['delta']:g}), {account['remaining']:.4g} is left for everything else that will ever be asked.</p>"
+    return fragment(
+        _share(100 * min(account["spent"] / account["epsilon"], 1.0), "share tall"),
+        tag("p", "Account ", tag("b", account.get("name", "this session")), sentence),
     )
 
 

@@ -17,6 +17,7 @@ from fattail.algorithms.wang2020 import trimmed_mean
 from fattail.base import PrivateEstimator, is_auto
 from fattail.data import PrivateData
 from fattail.privacy import Curator, PrivacyReport, check_budget, gaussian_multiplier
+from fattail.results.escape import Html, fragment, tag
 from fattail.robust import Smooth
 from fattail.robust.base import check_scale
 
@@ -183,8 +184,8 @@ class Release:
 
     def _repr_html_(self) -> str:
         rows = zip(np.ravel(self.value), np.reshape(self.interval, (-1, 2)), strict=True)
-        lines = "".join(f"<p><b>{value:.6g}</b> &nbsp; {low:.6g} to {high:.6g}</p>" for value, (low, high) in rows)
-        return lines + self.privacy._repr_html_()
+        lines = (tag("p", tag("b", f"{value:.6g}"), f" \u00a0 {low:.6g} to {high:.6g}") for value, (low, high) in rows)
+        return fragment(*lines, Html(self.privacy._repr_html_()))
 
 
 def mean(x: ArrayLike, *, epsilon: float = 1.0, delta: float = 1e-6, **options: Any) -> Release:

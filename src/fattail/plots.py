@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from fattail.results.escape import for_figure
+
 COLORS = ("#0b6e99", "#c1531b", "#4a7c2f", "#7a4fa3", "#8a6d1a", "#5b6775")
 
 
@@ -51,11 +53,11 @@ def price_of_privacy(
     for color, (name, values) in zip(itertools.cycle(COLORS), errors.items(), strict=False):
         table = np.asarray(values, dtype=float).reshape(len(epsilons), -1)
         low, middle, high = np.percentile(table, [25, 50, 75], axis=1)
-        ax.plot(epsilons, middle, "o-", color=color, label=name, markersize=4)
+        ax.plot(epsilons, middle, "o-", color=color, label=for_figure(name), markersize=4)
         ax.fill_between(epsilons, low, high, color=color, alpha=0.15, linewidth=0)
     if baseline is not None:
-        ax.axhline(baseline, linestyle="--", color=COLORS[5], label=baseline_label)
-    ax.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=ylabel)
+        ax.axhline(baseline, linestyle="--", color=COLORS[5], label=for_figure(baseline_label))
+    ax.set(xscale="log", yscale="log", xlabel="epsilon", ylabel=for_figure(ylabel))
     ax.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
     ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     ax.legend(frameon=False)
@@ -81,7 +83,7 @@ def convergence(iterates: Any, *, target: Any = None, label: str | None = None, 
     steps = np.arange(1, len(points) + 1)
     if target is None:  # the last point is at distance 0 from itself
         steps, distance = steps[:-1], distance[:-1]
-    ax.plot(steps, distance, "o-", color=COLORS[len(ax.lines) % len(COLORS)], markersize=3, label=label)
+    ax.plot(steps, distance, "o-", color=COLORS[len(ax.lines) % len(COLORS)], markersize=3, label=label and for_figure(label))
     ax.set(yscale="log", xlabel="step", ylabel="distance to the last step" if target is None else "distance to the truth")
     if label:
         ax.legend(frameon=False)

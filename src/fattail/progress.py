@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.results.escape import for_terminal
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -80,11 +82,17 @@ def progress_bar(title: str = "fitting", console: Any = None) -> Iterator[None]:
     ...     model = fattail.DPMean().fit(np.ones((2000, 1)))  # doctest: +ELLIPSIS
     mean ...
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("releases; {task.fields[name]}"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("releases; {task.fields[name]}", markup=False),
+        TimeElapsedColumn(),  # a pass over a long file takes a while, and something should move meanwhile
+    )
     with Bar(*columns, console=console, transient=console is not None) as bar:
-        task = bar.add_task(title, total=None, name="")
-        with watch(lambda p: bar.update(task, completed=p.done, total=p.total, name=p.name)):
+        task = bar.add_task(for_terminal(title), total=None, name="")
+        with watch(lambda p: bar.update(task, completed=p.done, total=p.total, name=for_terminal(p.name))):
             yield

@@ -115,9 +115,9 @@ def test_every_mistake_is_one_line(capsys: Any, tmp_path: Path, claims: Path) ->
     fails(capsys, f"mean {damaged} -c cost", "cannot read")
     fails(capsys, f"mean {tmp_path}/empty.csv -c x", "is empty")
     fails(capsys, f"mean {tmp_path}/header.csv -c a", "no rows")
-    fails(capsys, f"mean {tmp_path}/fake.parquet -c a", "not a Parquet file")
+    fails(capsys, f"mean {tmp_path}/fake.parquet -c a", "not what its name says")
     fails(capsys, f"mean {tmp_path}/text.csv -c a", "finite number")
-    fails(capsys, f"mean {claims} -c cost --memory 1e-7", "needs more than")
+    fails(capsys, f"mean {claims} -c cost --method trimmed --memory 1e-7", "needs more than")
     fails(capsys, f"mean {claims} -c cost -e 0", "epsilon")
     fails(capsys, f"mean {claims} -c cost -e two", "epsilon")
     fails(capsys, f"mean {claims} -c cost --method nonsense", "method must be one of")
@@ -134,7 +134,7 @@ def test_every_mistake_is_one_line(capsys: Any, tmp_path: Path, claims: Path) ->
 
 def test_an_unexpected_error_shows_no_message(capsys: Any, monkeypatch: Any, claims: Path) -> None:
     # A ValueError of another module's own, which could quote a cell.
-    monkeypatch.setattr(files, "read", lambda *a, **k: json.loads(f"[{SECRET}q"))
+    monkeypatch.setattr(files, "open_table", lambda *a, **k: json.loads(f"[{SECRET}q"))
     fails(capsys, f"mean {claims} -c cost", "unexpected", code=1)
 
 

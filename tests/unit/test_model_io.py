@@ -76,7 +76,7 @@ def test_refusals(model: Any, tmp_path: Path) -> None:
     path = save_model(model, tmp_path / "m.json")
     content = json.loads(path.read_text())
     for change, message in (
-        ({"schema": "fattail-model/2"}, "expected 'fattail-model/1'"),
+        ({"schema": "fattail-model/3"}, "expected one of fattail-model/1, fattail-model/2"),
         ({"schema": None}, "no schema"),
         ({"estimator": "Ledger"}, "does not exist"),
         ({"estimator": "os.system"}, "does not exist"),

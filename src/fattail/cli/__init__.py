@@ -1,12 +1,14 @@
 """``fattail`` on the command line: private answers from a file, for people who write no Python.
 
 Exit codes: 0 done, 1 an audit or self-test failed (or a bug), 2 the request or the file is
-not usable, 3 the budget does not allow it. Messages are one line and never hold a value of a
+not usable, 3 the budget does not allow it, 4 the answer was printed but a file could not be
+written, 130 stopped by the user. Messages are one line and never hold a value of a
 row; set ``FATTAIL_DEBUG=1`` for tracebacks.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -16,7 +18,9 @@ from typing import Any
 import typer
 
 from fattail.cli import estimate, inspect, ledger
+from fattail.cli.paying import StoppedError
 from fattail.privacy import BudgetExceededError, PrivacyError
+from fattail.results.escape import for_terminal
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,29 +41,37 @@ for _command in (
     app.command()(_command)
 
 
+STOPPED = 130
+
 # typer carries its own copy of click in some versions and uses the package in others.
 _CommandError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # no name may be unprintable where only ASCII can be printed
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return app(args=arguments, prog_name="fattail", standalone_mode=False) or 0
+        code: int = app(args=arguments, prog_name="fattail", standalone_mode=False) or 0
+        return _fail("stopped", code) if code == STOPPED else code
     except _CommandError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
             return 2
         return _fail(error.format_message(), error.exit_code)
     except (typer.Abort, KeyboardInterrupt):
-        return _fail("stopped", 130)
+        return _fail("stopped", STOPPED)
+    except StoppedError as error:
+        return _fail(str(error), STOPPED)
     except BudgetExceededError as error:
-        return _fail(str(error), 3)
+        return _fail(str(error), 3, error)
     except Exception as error:  # no traceback for a user's mistake, and none that quotes a row
         if os.environ.get("FATTAIL_DEBUG"):
             traceback.print_exc()
         if isinstance(error, ValueError | PrivacyError | NotImplementedError) and _raised_here(error):
-            return _fail(str(error), 2)
-        return _fail(f"unexpected {type(error).__name__}; FATTAIL_DEBUG=1 shows where (and may show values)", 1)
+            return _fail(str(error), 2, error)
+        return _fail(f"unexpected {type(error).__name__}; FATTAIL_DEBUG=1 shows where (and may show values)", 1, error)
 
 
 def _raised_here(error: BaseException) -> bool:
@@ -71,7 +83,12 @@ def _raised_here(error: BaseException) -> bool:
     return module.split(".")[0] in ("fattail", "sklearn")
 
 
-def _fail(message: str, code: int) -> int:
-    line = " ".join(message.split())
-    sys.stderr.write(f"fattail: {line}\n")
+def _fail(message: str, code: int, error: BaseException | None = None) -> int:
+    """One line on standard error, with what was charged if the error says so (see `fattail.cli.paying`)."""
+    line = for_terminal(" ".join("; ".join([message, *getattr(error, "__notes__", ())]).split()))
+    try:
+        sys.stderr.write(f"fattail: {line}\n")
+        sys.stderr.flush()
+    except (OSError, AttributeError, ValueError):  # nobody listens; the code still says it
+        return code
     return code

@@ -1,33 +1,40 @@
-"""Files to arrays, without a message that holds a value.
+"""Files to rows of numbers, without a message that holds a value.
 
 Of a file, only the header, the number of rows and the schema are taken as public. A column's
 type is declared or "number", never guessed from cells; a cell that is not a finite number is
-*missing*, and what happens then is the caller's choice. No error names a cell.
+*missing*, and what happens then is the caller's choice. No error names a cell. With
+``missing="zero"`` no cell decides whether reading succeeds, nor how many rows there are; the
+grammar of text files is in `fattail.cli.records`.
+
+Everything is read once, to the end, before anybody is charged: what is damaged shows then.
 """
 
 from __future__ import annotations
 
-import csv
 import difflib
 import gzip
-import io
-import itertools
 import os
 import zlib
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+
+from fattail.cli.parquet import DamagedError, ParquetRows, TypeRefusedError
+from fattail.cli.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
+from fattail.cli.spool import DenseRows, SparseRows
 
 SPARSE = (".svm", ".svmlight", ".libsvm")
 MISSING = ("error", "zero")
+MOST_COLUMNS = 2**31 - 1
 
-Parse = Callable[[str], float]
-_ROWS_BETWEEN_CHECKS = 1 << 14
+Floats = NDArray[np.float64]
+# Told the share of a file that has been read.
+Tick = Callable[[float], None]
 
 
 class FileError(ValueError):
@@ -42,27 +49,28 @@ def suffix(path: Path) -> str:
     return endings[-1] if endings else ""
 
 
-def header(path: Path, delimiter: str | None = None) -> tuple[str, ...]:
+def header(path: Path, delimiter: str | None = None, *, quoted_newlines: bool = False) -> tuple[str, ...]:
     """Column names of a CSV or Parquet file.
 
     A first line with a number in it is a row, not a header, and is refused unread.
     """
-    if suffix(path) == ".parquet":
-        return tuple(_parquet(path).schema_arrow.names)
-    with _reading(path) as stream:
-        return _header(path, _reader(path, stream, delimiter))
+    with _reading(path) as (stream, _):
+        if suffix(path) == ".parquet":
+            return ParquetRows(path, (), ()).names
+        return _header(path, records(stream, separator(path, delimiter), quoted_newlines))[0]
 
 
-def read(
+def open_table(
     path: Path,
     columns: Sequence[str],
     *,
     levels: Mapping[str, Sequence[str]] | None = None,
     missing: str = "error",
     delimiter: str | None = None,
-    memory: float | None = None,
-) -> NDArray[np.float64]:
-    """Cells of some columns as an array of shape (n, number of columns).
+    quoted_newlines: bool = False,
+    tick: Tick | None = None,
+) -> DenseRows | ParquetRows:
+    """Read a file to its end, check it, and return its rows for any number of passes.
 
     Parameters
     ----------
@@ -76,51 +84,99 @@ def read(
         or counts as 0.
     delimiter : str, optional
         Default: tab for ``.tsv``, comma otherwise.
-    memory : float, optional
-        Most bytes to use; default half of the machine's.
+    quoted_newlines : bool
+        Quoted cells may hold line breaks: a promise of the file's holder that all quotes are
+        balanced, because a stray one then swallows other people's rows.
+    tick : callable, optional
+        Told the share of the file that has been read.
+
+    Returns
+    -------
+    DenseRows or ParquetRows
+        ``n``, and ``chunks()`` of shape (rows, number of columns).
     """
-    if missing not in MISSING:
-        raise FileError(f"missing must be one of {', '.join(MISSING)}; got {missing!r}")
-    limit = memory if memory is not None else _machine_memory() / 2
-    parsers = [_parser(levels[c]) if levels and c in levels else float for c in columns]
-    if suffix(path) == ".parquet":
-        table = _read_parquet(path, columns, parsers, limit)
-    else:
-        table = _read_csv(path, columns, parsers, delimiter, limit)
-    if not len(table):
+    _check_missing(missing)
+    parsers = [level_parser(levels[c]) if levels and c in levels else float for c in columns]
+    finite = np.ones(len(columns), dtype=bool)
+    with _reading(path) as (stream, share):
+        if suffix(path) == ".parquet":
+            file = ParquetRows(path, columns, parsers)
+            find(columns, file.names, path)
+            for ok, done in file.checked():
+                finite &= ok
+                _tell(tick, done)
+            table: DenseRows | ParquetRows = file
+        else:
+            table = spooled = DenseRows(len(columns))
+            for chunk in _csv_chunks(path, stream, columns, parsers, separator(path, delimiter), quoted_newlines):
+                ok = np.isfinite(chunk)
+                finite &= ok.all(axis=0)
+                spooled.append(np.where(ok, chunk, 0.0))
+                _tell(tick, share())
+    if not table.n:
         raise FileError(f"{path} has a header and no rows")
-    finite = np.isfinite(table)
-    if missing == "zero":
-        table[~finite] = 0.0
-    elif not finite.all():
-        names = ", ".join(repr(c) for c, ok in zip(columns, finite.T, strict=True) if not ok.all())
+    if missing == "error" and not finite.all():
+        names = ", ".join(repr(c) for c, ok in zip(columns, finite, strict=True) if not ok)
         raise FileError(
-            f"{path}: not every cell of {names} is a finite number (or a declared level); "
-            f"leave the column out, declare it with --category, or count such cells as 0 with --missing zero"
+            f"{path}: not every cell of {names} is a finite number (or a declared level), and every line counts, an empty one "
+            f"too; leave the column out, declare it with --category, or count such cells as 0 with --missing zero"
         )
     return table
 
 
-def read_sparse(path: Path, dimension: int, *, missing: str = "error") -> tuple[Any, NDArray[np.float64]]:
-    """Features (CSR) and target of an svmlight file with 1-based columns.
+def open_sparse(path: Path, dimension: int, *, missing: str = "error", tick: Tick | None = None) -> SparseRows:
+    """Rows and target of an svmlight file with 1-based columns; every line is a row.
 
     ``dimension`` must be given: the largest column that occurs depends on the rows.
     """
-    from sklearn.datasets import load_svmlight_file
-
-    with _reading(path, binary=True) as stream:
-        try:
-            X, y = load_svmlight_file(stream, n_features=dimension, zero_based=False)
-        except (ValueError, UnicodeDecodeError, IndexError, OverflowError):
-            raise FileError(f"{path} is not an svmlight file with columns 1 to {dimension}") from None
-    if not X.shape[0]:
+    _check_missing(missing)
+    if not 1 <= dimension <= MOST_COLUMNS:
+        raise FileError(f"the number of columns must lie between 1 and {MOST_COLUMNS}, got {dimension}")
+    table, whole = SparseRows(dimension), True
+    with _reading(path) as (stream, share):
+        for batch in lines(stream):
+            X, y, ok = sparse_rows(batch, dimension)
+            table.append(X, y)
+            whole &= ok
+            _tell(tick, share())
+    if not table.n:
         raise FileError(f"{path} has no rows")
-    for values in (X.data, y):
-        finite = np.isfinite(values)
-        if missing == "error" and not finite.all():
-            raise FileError(f"{path}: not every value is a finite number; count those as 0 with --missing zero")
-        values[~finite] = 0.0
-    return X, y
+    if missing == "error" and not whole:
+        raise FileError(
+            f"{path}: not every line is a finite target and pairs of a column and a finite number, "
+            f"with columns 1 to {dimension}; count what is not as 0 with --missing zero"
+        )
+    return table
+
+
+def read(path: Path, columns: Sequence[str], *, memory: float | None = None, **options: Any) -> Floats:
+    """Cells of some columns as an array of shape (n, number of columns); options as for `open_table`."""
+    table = open_table(path, columns, **options)
+    check_memory(path, table.size, memory)
+    return cast(Floats, stacked(list(table.chunks())))
+
+
+def read_sparse(path: Path, dimension: int, *, memory: float | None = None, **options: Any) -> tuple[Any, Floats]:
+    """Features (CSR) and target of an svmlight file; options as for `open_sparse`."""
+    table = open_sparse(path, dimension, **options)
+    check_memory(path, table.size, memory)
+    X, y = zip(*table.chunks(), strict=True)
+    return stacked(X), np.concatenate(y)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows of several chunks as one array or CSR matrix."""
+    return sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def check_memory(path: Path, needed: float, limit: float | None = None) -> None:
+    """Refuse a table that is larger than allowed, by default than half of the machine's memory."""
+    limit = _machine_memory() / 2 if limit is None else limit
+    if needed > limit:
+        raise FileError(
+            f"{path} needs more than the {limit / 1e9:.3g} GB allowed (--memory) for a method that looks at all rows at once; "
+            f"choose fewer columns or another method"
+        )
 
 
 def find(columns: Sequence[str], known: Sequence[str], path: Path) -> None:
@@ -134,137 +190,66 @@ def find(columns: Sequence[str], known: Sequence[str], path: Path) -> None:
             raise FileError(f"{path} has no column {name!r}{hint}")
 
 
-def _read_csv(
-    path: Path, columns: Sequence[str], parsers: Sequence[Parse], delimiter: str | None, limit: float
-) -> NDArray[np.float64]:
-    cells = array("d")
-    with _reading(path) as stream:
-        reader = _reader(path, stream, delimiter)
-        known = _header(path, reader)
-        find(columns, known, path)
-        plan = [(known.index(c), parse) for c, parse in zip(columns, parsers, strict=True)]
-        while batch := list(itertools.islice(reader, _ROWS_BETWEEN_CHECKS)):
-            for row in filter(None, batch):
-                try:
-                    cells.extend([parse(row[i]) for i, parse in plan])
-                except (ValueError, KeyError, IndexError):
-                    cells.extend([_cell(parse, row, i) for i, parse in plan])
-            _check_memory(path, 8.0 * len(cells), limit)
-    return np.asarray(cells).reshape(-1, len(columns))
+def separator(path: Path, delimiter: str | None) -> bytes:
+    """The byte between cells."""
+    given = {None: "\t" if suffix(path) == ".tsv" else ",", r"\t": "\t"}.get(delimiter, cast(str, delimiter))
+    if len(given) != 1 or not given.isascii() or given in '"\r\n':
+        raise FileError(f"the delimiter must be one ASCII character, neither a quote nor a line break, got {delimiter!r}")
+    return given.encode()
 
 
-def _cell(parse: Parse, row: Sequence[str], i: int) -> float:
-    try:
-        return parse(row[i])
-    except (ValueError, KeyError, IndexError):
-        return float("nan")
+def _csv_chunks(
+    path: Path, stream: Any, columns: Sequence[str], parsers: Sequence[Parse], delimiter: bytes, quoted_newlines: bool
+) -> Iterator[Floats]:
+    batches = records(stream, delimiter, quoted_newlines)
+    known, first = _header(path, batches)
+    find(columns, known, path)
+    plan = [(known.index(c), parse) for c, parse in zip(columns, parsers, strict=True)]
+    yield parsed(first, plan)
+    for batch in batches:
+        yield parsed(batch, plan)
 
 
-def _parser(levels: Sequence[str]) -> Parse:
-    """Code of a declared level; "1", "1.0" and " 1 " are the same level."""
-    texts = {str(level).strip(): float(code) for code, level in enumerate(levels)}
-    numbers = {float(text): code for text, code in texts.items() if _is_number(text)}
-
-    def parse(cell: str) -> float:
-        code = texts.get(cell.strip())
-        return numbers[float(cell)] if code is None else code
-
-    return parse
-
-
-def _read_parquet(path: Path, columns: Sequence[str], parsers: Sequence[Parse], limit: float) -> NDArray[np.float64]:
-    import pyarrow as pa
-
-    file = _parquet(path)
-    find(columns, tuple(file.schema_arrow.names), path)
-    _check_memory(path, 8.0 * file.metadata.num_rows * len(columns), limit)
-    try:
-        return _parquet_columns(path, file, columns, parsers)
-    except (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError):
-        raise FileError(f"cannot read {path}: damaged or not what its name says") from None
-
-
-def _parquet_columns(path: Path, file: Any, columns: Sequence[str], parsers: Sequence[Parse]) -> NDArray[np.float64]:
-    import pyarrow as pa
-
-    rows = max(int(file.metadata.num_rows), 0)
-    table = np.empty((rows, len(columns)))
-    for k, (name, parse) in enumerate(zip(columns, parsers, strict=True)):
-        kind = file.schema_arrow.field(name).type
-        column = file.read(columns=[name]).column(0)
-        if len(column) != rows:
-            raise FileError(f"cannot read {path}: it has not the rows that it announces")
-        if parse is float and (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-            table[:, k] = column.cast(pa.float64(), safe=False).to_numpy()
-        elif parse is not float or pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_decimal(kind):
-            table[:, k] = [_cell(parse, [str(value)], 0) for value in column.to_pylist()]
-        else:
-            raise FileError(f"{path}: column {name!r} is of type {kind}, which is not a number")
-    return table
-
-
-def _parquet(path: Path) -> Any:
-    _check_exists(path)
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise FileError("Parquet files need pyarrow: pip install 'fattail[frames]'") from None
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise FileError(f"{path} is not a Parquet file") from None
-
-
-def _reader(path: Path, stream: Any, delimiter: str | None) -> Any:
-    return csv.reader(stream, delimiter=delimiter or ("\t" if suffix(path) == ".tsv" else ","))
-
-
-def _header(path: Path, reader: Iterator[list[str]]) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in next(reader, []))
+def _header(path: Path, batches: Iterator[list[list[bytes]]]) -> tuple[tuple[str, ...], list[list[bytes]]]:
+    """Names in the first record, and the records that were read with it."""
+    batch: list[list[bytes]] = next(batches, [[]])
+    names = tuple(cell.decode("utf-8-sig" if k == 0 else "utf-8", "replace").strip() for k, cell in enumerate(batch[0]))
     if not any(names):
         raise FileError(f"{path} is empty")
-    if any(_is_number(name) for name in names):
+    if any(is_number(name) for name in names):
         raise FileError(f"the first line of {path} must hold column names, and one of them is a number")
-    return names
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return names, batch[1:]
 
 
 @contextmanager
-def _reading(path: Path, *, binary: bool = False) -> Iterator[Any]:
-    """An open, decompressed file; whatever goes wrong in it becomes one line."""
-    _check_exists(path)
-    try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as raw:
-            # Undecodable bytes become cells that are no numbers, not exceptions that quote them.
-            yield raw if binary else io.TextIOWrapper(cast(IO[bytes], raw), encoding="utf-8-sig", errors="replace", newline="")
-    except csv.Error:
-        raise FileError(f"{path} is not a CSV file") from None
-    except (EOFError, OSError, zlib.error) as error:
-        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "damaged or not what its name says"
-        raise FileError(f"cannot read {path}: {reason}") from None
-
-
-def _check_exists(path: Path) -> None:
+def _reading(path: Path) -> Iterator[tuple[Any, Callable[[], float]]]:
+    """An open, decompressed file and the share of it that has been read; whatever goes wrong becomes one line."""
     if not path.exists():
         raise FileError(f"no such file: {path}")
     if path.is_dir():
         raise FileError(f"{path} is a folder, not a file")
+    try:
+        with path.open("rb") as raw:
+            size = max(os.fstat(raw.fileno()).st_size, 1)
+            stream = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" and suffix(path) != ".parquet" else raw
+            yield stream, lambda: raw.tell() / size
+    except UnbalancedQuotesError:
+        raise FileError(f"{path}: a quoted cell never ends; --quoted-newlines is for files whose quotes are balanced") from None
+    except TypeRefusedError as error:
+        raise FileError(f"{path}: {error}") from None
+    except (DamagedError, EOFError, OSError, zlib.error) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "damaged or not what its name says"
+        raise FileError(f"cannot read {path}: {reason}") from None
 
 
-def _check_memory(path: Path, needed: float, limit: float) -> None:
-    if needed > limit:
-        raise FileError(
-            f"{path} needs more than the {limit / 1e9:.3g} GB allowed (--memory); choose fewer columns, "
-            f"or use fattail from Python with a Dask array"
-        )
+def _tell(tick: Tick | None, share: float) -> None:
+    if tick is not None:
+        tick(min(share, 1.0))
+
+
+def _check_missing(missing: str) -> None:
+    if missing not in MISSING:
+        raise FileError(f"missing must be one of {', '.join(MISSING)}; got {missing!r}")
 
 
 def _machine_memory() -> float:

@@ -64,7 +64,7 @@ def audit(
         emit({"method": method, "trials": trials, "worst_ratio": worst, "passed": not failed})
     else:
         for name, ratio in worst.items():
-            verdict = "[red]refuted[/red]" if name in failed else "holds"
+            verdict = "REFUTED" if name in failed else "holds"
             out.print(f"{name}(method={method!r}): one row moved a release by {ratio:.4f} of what was declared: {verdict}")
     if failed:
         raise typer.Exit(1)

@@ -1,24 +1,41 @@
-"""What the commands have in common: options, output, accounts, and a fit with its warnings caught."""
+"""What the commands have in common: options, the two streams of a terminal, and accounts."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-import warnings
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from fattail.privacy import Ledger, LedgerAccount
-from fattail.progress import progress_bar
+from fattail.results.escape import for_terminal
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or svmlight file; .gz is looked through.")]
+class Screen(Console):
+    """A console that shows text as it is: no markup, no emoji, no control characters, whoever wrote it.
+
+    One ``print`` is one line; cells of tables may have several.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, soft_wrap=True, markup=False, emoji=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(Text(for_terminal(o)) if isinstance(o, str) else o for o in objects), **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(for_terminal(text, lines=True), **(options | {"markup": False, "emoji": False}))
+
+
+out = Screen()
+err = Screen(stderr=True)
+
+File = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or svmlight file; text files may be gzipped (.gz).")]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss allowed for this answer.")]
 Delta = Annotated[float, typer.Option("--delta", help="Probability outside the claim.")]
 MethodName = Annotated[str, typer.Option("--method", help="See `fattail methods`.")]
@@ -30,7 +47,13 @@ Category = Annotated[
     list[str] | None, typer.Option("--category", help="Text column and its levels, e.g. 'region=north|south|west'.")
 ]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Default: comma; tab for .tsv.")]
-Memory = Annotated[float | None, typer.Option("--memory", help="Most memory for the table, in GB. Default: half the machine's.")]
+QuotedNewlines = Annotated[
+    bool, typer.Option("--quoted-newlines", help="Quoted cells hold line breaks; you promise that every quote is closed.")
+]
+Memory = Annotated[
+    float | None, typer.Option("--memory", help="Most GB for methods that need all rows at once. Default: half the machine's.")
+]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Spend the budget although the answer will be mostly noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
@@ -38,14 +61,49 @@ class UsageError(ValueError):
     """A request that cannot be met as given; the message is for the user and holds no private value."""
 
 
-def emit(payload: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
-    sys.stdout.write(json.dumps(payload, indent=1, default=float) + "\n")
+def say(text: str) -> bool:
+    """Write to standard output or, if that is closed or full, to standard error; whether the first worked."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return True
+    except (OSError, AttributeError, ValueError):  # a closed pipe, a full disk, no stream at all
+        _silence(sys.stdout)
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, AttributeError, ValueError):
+        _silence(sys.stderr)
+    return False
+
+
+class Spoken:
+    """Standard output as something to write to; see `say`."""
+
+    def write(self, text: str) -> None:
+        if not say(text):
+            raise UsageError("standard output is closed or full")
+
+
+def _silence(stream: Any) -> None:
+    """Let the interpreter's last flush of a broken stream go nowhere instead of failing."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, AttributeError, ValueError):
+        return
+
+
+def emit(payload: dict[str, Any]) -> bool:
+    """One JSON object on standard output, in ASCII; see `say`."""
+    return say(json.dumps(payload, indent=1, default=float) + "\n")
 
 
 def note(text: str) -> None:
     """A line for the person, apart from the answer."""
-    err.print(f"[dim]{text}[/dim]")
+    try:
+        err.print(text, style="dim")
+    except OSError:
+        _silence(sys.stderr)
 
 
 def split(text: str | None) -> list[str]:
@@ -73,12 +131,3 @@ def existing_ledger(path: Path) -> Ledger:
     if not path.exists():
         raise UsageError(f"no ledger at {path}; create it with `fattail ledger open`")
     return Ledger(path)
-
-
-def fitted(estimator: Any, *arrays: Any, quiet: bool = False) -> tuple[Any, list[str]]:
-    """Fit under a progress bar of releases; warnings become lines."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with progress_bar("fitting", err) if not quiet and err.is_terminal else nullcontext():
-            estimator.fit(*arrays)
-    return estimator, sorted({str(w.message) for w in caught})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fattail.privacy.events import Event
+from fattail.results.escape import Html, for_terminal, tag
 
 
 @dataclass(frozen=True)
@@ -74,25 +74,29 @@ class PrivacyReport:
         for r in self.releases:
             noise = "scale kept private" if r.noise is None else f"noise {r.noise:.4g} for sensitivity {r.sensitivity:.4g}"
             lines.append(f"  {r.name}: {r.mechanism} x {r.count}, {100 * r.share:.1f} % of the budget, {noise}")
-        return "\n".join(lines)
+        # A report may come from a model file that anybody wrote.
+        return "\n".join(map(for_terminal, lines))
 
     def _repr_html_(self) -> str:
-        def cell(x: Any) -> str:
-            return f"<td>{html.escape(x if isinstance(x, str) else 'private' if x is None else f'{x:.4g}')}</td>"
+        def cell(x: Any) -> Html:
+            return tag("td", x if isinstance(x, str) else "private" if x is None else f"{x:.4g}")
 
-        rows = "".join(
-            "<tr>"
-            + "".join(
-                cell(x)
-                for x in (r.name, r.mechanism, float(r.count), r.sensitivity, r.noise, f"{100 * r.share:.1f} %", r.numerics)
-            )
-            + "</tr>"
+        rows = (
+            (r.name, r.mechanism, float(r.count), r.sensitivity, r.noise, f"{100 * r.share:.1f} %", r.numerics)
             for r in self.releases
         )
-        warning = "<p><b>Seeded noise: reproducible, not private.</b></p>" if self.seeded else ""
-        head = "".join(f"<th>{h}</th>" for h in ("release", "mechanism", "times", "sensitivity", "noise", "share", "numerics"))
-        return (
-            f"<div><p>(&epsilon; = {self.epsilon:g}, &delta; = {self.delta:g})-differentially private; "
-            f"unit: {html.escape(self.unit)}, relation: {html.escape(self.relation)}, numerics: {self.numerics}</p>"
-            f"{warning}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        heads = ("release", "mechanism", "times", "sensitivity", "noise", "share", "numerics")
+        return tag(
+            "div",
+            tag(
+                "p",
+                f"(\u03b5 = {self.epsilon:g}, \u03b4 = {self.delta:g})-differentially private; "
+                f"unit: {self.unit}, relation: {self.relation}, numerics: {self.numerics}",
+            ),
+            tag("p", tag("b", "Seeded noise: reproducible, not private.")) if self.seeded else None,
+            tag(
+                "table",
+                tag("thead", tag("tr", *(tag("th", h) for h in heads))),
+                tag("tbody", *(tag("tr", *map(cell, row)) for row in rows)),
+            ),
         )

@@ -1,0 +1,120 @@
+"""The answer that was paid for: printed whatever becomes of its card and its files."""
+
+from __future__ import annotations
+
+import io
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from fattail.card import Card
+from fattail.cli.outputs import EXIT_NOT_WRITTEN, attempt
+from fattail.cli.paying import Till
+from fattail.cli.shared import Screen, emit, note, say
+from fattail.model_io import released
+
+# Lines on a terminal; all are in the JSON.
+_MOST_LINES = 40
+
+Writer = Callable[[Card], Sequence[Path]]
+
+
+class Answer:
+    """What a command prints and writes.
+
+    Parameters
+    ----------
+    json : bool
+        One JSON object instead of tables and sentences.
+    """
+
+    def __init__(self, json: bool) -> None:
+        self._json = json
+        self._writers: dict[str, Writer] = {}
+
+    def write(self, what: str, writer: Writer) -> None:
+        """A file to be written once there is an answer; its path was checked before."""
+        self._writers[what] = writer
+
+    def give(self, estimator: Any, till: Till, warned: list[str], **about: Any) -> None:
+        """Print the answer and write the files; exit with a code of its own if one of them fails."""
+        with _undisturbed():
+            self._give(estimator, till, warned, about)
+
+    def _give(self, estimator: Any, till: Till, warned: list[str], about: dict[str, Any]) -> None:
+        failures, written = list[str](), list[str]()
+
+        def tried(what: str, action: Callable[[], Any]) -> Any:
+            result, failed = attempt(what, action)
+            failures.extend([failed] if failed else [])
+            return result
+
+        card = tried("the card", lambda: Card.of(estimator, account=till.charged, **about))
+        heard = self._json or say((card and tried("the table", lambda: _text(card))) or _bare(estimator))
+        for what, writer in self._writers.items():
+            written += map(str, tried(what, partial(writer, card)) or ())
+        if self._json:
+            shown = card and tried("the card", card.to_dict)
+            shown = shown or {"released": released(estimator), "privacy": estimator.privacy_.to_dict()}
+            heard = emit(shown | {"warnings": warned, "written": written, "failed": failures})
+        else:
+            for text in (*(f"note: {text}" for text in warned), *(f"wrote {path}" for path in written)):
+                note(text)
+        if failures or not heard:
+            for text in (*failures, f"the answer was printed; {till.statement}"):
+                note(f"fattail: {text}")
+            raise typer.Exit(EXIT_NOT_WRITTEN)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold a first Ctrl-C back until the answer is out; a second one is heard at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting = False
+    before = signal.getsignal(signal.SIGINT)
+
+    def once(number: int, frame: Any) -> None:
+        nonlocal waiting
+        waiting = True
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            raise KeyboardInterrupt
+
+
+def _text(page: Card) -> str:
+    r = page.report
+    intervals = any(x.low is not None for x in page.results)
+    table = Table("", page.quantity, *([page.interval_name] if intervals else []))
+    for x in page.results[:_MOST_LINES]:
+        table.add_row(x.name, f"{x.value:.6g}", *([f"{x.low:.6g} to {x.high:.6g}"] if x.low is not None else []))
+    shown = io.StringIO()
+    screen = Screen(file=shown)
+    screen.print(table)
+    if len(page.results) > _MOST_LINES:
+        screen.print(f"and {len(page.results) - _MOST_LINES} more")
+    promise = "seeded: NOT private" if r.seeded else f"({r.epsilon:g}, {r.delta:g})-differentially private"
+    screen.print(f"{promise}, {r.relation} {r.unit}, {r.numerics} numerics")
+    if page.account:
+        left, limit = page.account["remaining"], page.account["epsilon"]
+        screen.print(f"account '{page.account['name']}': {left:.4g} of epsilon {limit:g} left")
+    return shown.getvalue()
+
+
+def _bare(estimator: Any) -> str:
+    """The released numbers without a card."""
+    return "".join(f"{name} = {value}\n" for name, value in released(estimator).items()) + f"{estimator.privacy_}\n"

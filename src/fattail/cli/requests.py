@@ -1,0 +1,110 @@
+"""What an analyst may ask for: models, their tunable parameters, columns and levels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import fattail
+from fattail.cli import files
+from fattail.cli.shared import UsageError, split
+from fattail.model_io import read_model
+from fattail.privacy import check_budget
+
+# The words of --model.
+MODELS = {
+    "linear": "DPLinearRegression",
+    "huber": "DPHuberRegressor",
+    "logistic": "DPLogisticRegression",
+    "sparse": "DPSparseRegressor",
+    "sparse-logistic": "DPSparseClassifier",
+    "mixture": "DPGaussianMixture",
+    "mixture-of-regressions": "DPMixtureOfRegressions",
+}
+CLASSIFIERS = ("logistic", "sparse-logistic")
+
+# What --set may reach: how an answer is computed. Who is protected, how much is spent, where that is
+# booked and where noise comes from have options of their own, or none. A parameter is listed here
+# before it can be set, so a new one is out of reach until somebody has thought about it.
+TUNABLE = frozenset({
+    "aggregation", "alpha", "batch_size", "blocks", "clip", "confidence", "covariance_type", "failure_probability",
+    "feature_clip", "feature_scale", "fit_intercept", "groups", "init", "moment", "moment_bound", "n_components",
+    "n_iter", "noise_scale", "peeling", "public_features", "radius", "response_clip", "sparsity", "split",
+    "splitting", "step", "symmetric", "threshold", "trim",
+})  # fmt: skip
+
+
+def estimator_of(name: str, option: Sequence[str], **parameters: Any) -> Any:
+    """An estimator with its options; refuses what public numbers already show to be impossible."""
+    cls = getattr(fattail, name)
+    known = set(cls().get_params())
+    for text in option:
+        key, value = _parameter(text)
+        if key not in known & TUNABLE:
+            free = ", ".join(sorted(known & TUNABLE))
+            raise UsageError(f"--set {key}: {name} has no such tunable parameter; it has {free}")
+        parameters[key] = value
+    check_budget(parameters["epsilon"], parameters["delta"])
+    methods = {m.name for m in fattail.registry() if name in m.estimators} | {"auto"}
+    if parameters["method"] not in methods:
+        raise UsageError(f"method must be one of {', '.join(sorted(methods))}; got {parameters['method']!r}")
+    return cls(**parameters)
+
+
+def columns_of(file: Path, known: Sequence[str], features: str | None, target: str | None, model: str) -> tuple[list[str], Any]:
+    """Features and target, both in the header and apart from each other."""
+    if model == "mixture":
+        target = None
+    elif target is None:
+        raise UsageError(f"--model {model} needs --target")
+    chosen = split(features) or [c for c in known if c != target]
+    files.find([*chosen, *([target] if target else [])], known, file)
+    if target in chosen:
+        raise UsageError(f"{target!r} is both target and feature")
+    if not chosen:
+        raise UsageError(f"{file} has no column left to use as a feature")
+    return chosen, target
+
+
+def levels_of(category: Sequence[str]) -> dict[str, list[str]]:
+    """Declared levels of text columns."""
+    found = {}
+    for text in category:
+        name, _, rest = text.partition("=")
+        levels = [level.strip() for level in rest.split("|") if level.strip()]
+        if not name.strip() or len(levels) < 2:
+            raise UsageError(f"--category must look like 'region=north|south|west', got {text!r}")
+        found[name.strip()] = levels
+    return found
+
+
+def noted(model: Path) -> dict[str, Any]:
+    """What ``fit`` noted in a model file for ``predict``, each thing of its kind."""
+    about: dict[str, Any] = read_model(model)["about"]
+    columns, classes, levels = (about.get(key) for key in ("columns", "classes", "levels"))
+    if not (
+        about.get("model") in MODELS
+        and (about.get("target") is None or isinstance(about["target"], str))
+        and _texts(columns, 1)
+        and _texts(classes, 2 if about["model"] in CLASSIFIERS else 0)
+        and isinstance(levels, dict)
+        and all(_texts(found, 2) for found in levels.values())
+    ):
+        raise UsageError(f"{model} has nothing to predict")
+    return about
+
+
+def _texts(value: Any, least: int) -> bool:
+    return isinstance(value, list) and len(value) >= least and all(isinstance(text, str) for text in value)
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"--set must look like n_iter=50, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
