@@ -33,7 +33,8 @@ MAX_COUNT = 2**63 - 1
 _UP = 1 + 1e-12
 
 # Below this range the worst pair is the symmetric one, up to a relative eta^2 (`accountant.proof.md`).
-_SMALL_RANGE = 1e-4
+# Above the second, probabilities round to 1, and the release is counted as eta-DP.
+_SMALL_RANGE, _LARGE_RANGE = 1e-4, 30.0
 
 
 def add_up(a: float, b: float) -> float:
@@ -306,6 +307,8 @@ def mu_of_bounded_range(eta: float) -> float:
     """
     if eta < _SMALL_RANGE:
         return mu_of_pure(eta / 2) * (1 + eta * eta)
+    if eta > _LARGE_RANGE:
+        return mu_of_pure(eta)
 
     def gap(t: float) -> float:
         p = math.expm1(t - eta) / math.expm1(-eta)
