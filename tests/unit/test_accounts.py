@@ -1,5 +1,6 @@
 """Accounts against an analyst who chooses every question after seeing the answers."""
 
+import itertools
 import math
 
 import numpy as np
@@ -30,7 +31,12 @@ def moves(losses, weights):
 
 def gaussian(mu):
     edges = np.linspace(-9, 9, 20001)
-    return (ev.Gaussian(1 / mu), None, 0.0, moves(mu * mu / 2 + mu * (edges[1:] + edges[:-1]) / 2, np.diff(stats.norm.cdf(edges))))
+    return (
+        ev.Gaussian(1 / mu),
+        None,
+        0.0,
+        moves(mu * mu / 2 + mu * (edges[1:] + edges[:-1]) / 2, np.diff(stats.norm.cdf(edges))),
+    )
 
 
 def pure(epsilon, failure=0.0):
@@ -120,7 +126,12 @@ def test_no_strategy_exceeds_the_claim(kind, epsilon, delta):
     menus = [
         [gaussian(mu * math.sqrt(s)) for s in (0.1, 0.2, 0.7)] + [pure(epsilon), pure(epsilon / 2), pure(small)],
         [gaussian(mu * 0.5), pure(small), *(selection(2 * small, t * small) for t in (0.5, 1.0, 1.5))],
-        [gaussian(mu * 0.99), pure(epsilon / 4), pure(small, shares.failure * delta / 2), pure(epsilon / 4, shares.addition * delta / 2)],
+        [
+            gaussian(mu * 0.99),
+            pure(epsilon / 4),
+            pure(small, shares.failure * delta / 2),
+            pure(epsilon / 4, shares.addition * delta / 2),
+        ],
         # A fit that claims more than its noise: the claim is what addition counts.
         [(*gaussian(mu * 0.5)[:1], (epsilon / 2, delta / 10), *gaussian(mu * 0.5)[2:]), pure(epsilon / 2), pure(epsilon / 4)],
     ]
@@ -150,7 +161,9 @@ def admitted_before(event, epsilon, delta, most=100_000):
     return low
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-6), (1.0, 1e-8), (3.0, 1e-6), (3.0, 1e-5), (8.0, 1e-5)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-6), (1.0, 1e-8), (3.0, 1e-6), (3.0, 1e-5), (8.0, 1e-5)]
+)
 def test_at_most_a_tenth_is_lost_to_adaptivity(epsilon, delta):
     gauss = ev.Gaussian(gaussian_multiplier(epsilon, delta, 2000))
     small = ev.Pure(epsilon / 2000)
@@ -226,7 +239,7 @@ def test_spent_grows_and_reaches_the_limit_with_the_last_charge():
         account = account.plus(step)
         seen.append(account.spent)
     assert len(seen) == 25  # 24 charges
-    assert all(a < b for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a < b for a, b in itertools.pairwise(seen))
     assert 0.95 < seen[-1] <= 1.0 < account.plus(step).spent
 
 

@@ -84,12 +84,16 @@ class Chain:
     @contextmanager
     def writing(self, *, create: bool = False, adopt: bool = False) -> Iterator[Pages]:
         """All entries, checked, under the write lock; those that the block appends are written unless it raises."""
+        if create and not self.path.exists():
+            self._check_new_place()
         with self._connect(create=create) as db:
             # IMMEDIATE takes the lock before the balance is read, so no two charges see the same one.
             db.execute("BEGIN IMMEDIATE")
             try:
                 pages = self._pages(db)
                 written = len(pages.heads)
+                if not written and not create:
+                    raise ValueError(f"there is no ledger at {self.path}")
                 if not written:
                     pages = self.begin(db)
                 elif not adopt:
@@ -185,11 +189,6 @@ class Chain:
 
     def begin(self, db: sqlite3.Connection) -> Pages:
         """The first entry of a new file."""
-        if self.lasting:
-            Witness(self.path).check_new()
-            kind = file_system(self.path)
-            if kind.startswith(_NETWORK):
-                raise ValueError(f"no ledger on a network file system ({kind}), where locks are not reliable: {self.path}")
         db.execute(_SCHEMA)
         db.execute(f"PRAGMA user_version = {VERSION}")
         pages = Pages()
@@ -200,6 +199,13 @@ class Chain:
         """Write the entries from number ``written`` on."""
         entries = zip(range(len(pages.heads)), pages.texts, pages.heads, strict=True)
         db.executemany("INSERT INTO entry VALUES (?, ?, ?)", list(entries)[written:])
+
+    def _check_new_place(self) -> None:
+        kind = file_system(self.path)
+        if kind.startswith(_NETWORK):
+            raise ValueError(f"no ledger on a network file system ({kind}), where locks are not reliable: {self.path}")
+        if self.lasting:
+            Witness(self.path).check_new()
 
     def _check_place(self, pages: Pages) -> None:
         places = [body.get("inode") for body in pages.bodies if body.get("type") in ("ledger", "adopted")]

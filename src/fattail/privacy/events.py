@@ -104,7 +104,7 @@ class Event:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Event._kinds[cls.kind] = cls
+        Event._kinds.setdefault(cls.kind, cls)
 
     def cost(self) -> Cost:
         """Cost of all repetitions."""

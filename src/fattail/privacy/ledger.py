@@ -309,6 +309,7 @@ def charge_all(
     events, subject = tuple(events), subject or Subject()
     if not events or not all(isinstance(e, Event) for e in events):
         raise ValueError("a charge is a sequence of at least one event")
+    events = tuple(Event.from_dict(e.to_dict()) for e in events)  # as the file will have them, and checked
     if claim is not None:
         claim = check_budget(*claim)
         if not satisfies(events, *claim):
