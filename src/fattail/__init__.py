@@ -21,7 +21,7 @@ _WHERE = {
     "DPGaussianMixture": "mixture",
     "DPMixtureOfRegressions": "mixture",
     "DPMissingCovariateRegression": "mixture",
-    "Budget": "privacy.ledger",
+    "Budget": "privacy.budget",
     "BudgetExceededError": "privacy.ledger",
     "Ledger": "privacy.ledger",
     "PrivacyReport": "privacy.report",

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from fattail._warnings import scored_by_scikit_learn, warn_leak, warn_utility
 from fattail.data import PrivateData
-from fattail.privacy import Curator, PrivacyReport, check_budget
+from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
 from fattail.privacy.noise import noise_source
 from fattail.sources import is_stream
 from fattail.tables import is_frame, schema_of, take_target
@@ -149,6 +149,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
             ledger=self.ledger,
             label=f"{type(self).__name__}(method={self.method!r})",
+            subject=Subject.of(getattr(self, "feature_names_in_", range(self.n_features_in_))),
         )
 
 

@@ -11,6 +11,7 @@ from fattail.privacy import (
     PrivacyError,
     SmoothBounded,
     SmoothNoise,
+    Subject,
     SubsampledGaussian,
     TopK,
     epsilon_of,
@@ -51,9 +52,38 @@ def test_enclosing_budget_is_charged():
         planned(Gaussian("a"))
         with Budget(2.0, 1e-6) as inner:
             planned(Gaussian("a"))
-    assert len(outer.history) == len(inner.history) == 1
+    assert len(outer.history) == 2 and len(inner.history) == 1  # a nested budget charges every level
     planned(Gaussian("a"))
-    assert len(outer.history) == 1
+    assert len(outer.history) == 2
+
+
+def test_a_ledger_inside_a_budget_charges_both_or_neither():
+    with Budget(1.0, 1e-6) as outer:
+        own = Budget(5.0, 1e-5)
+        planned(Gaussian("a"), ledger=own)
+        with pytest.raises(BudgetExceededError):
+            planned(Gaussian("a"), ledger=own)
+        assert len(outer.history) == len(own.history) == 1
+        with Budget(5.0, 1e-5) as inner, pytest.raises(BudgetExceededError):
+            planned(Gaussian("a"))
+        assert not inner.history
+    with Budget(3.0, 1e-6) as same:
+        planned(Gaussian("a"), ledger=same)
+    assert len(same.history) == 1
+
+
+def test_a_charge_says_whose_data_it_is_about():
+    budget = Budget(3.0, 1e-5)
+    subject = Subject.of(["age", "cost"], "claims.parquet")
+    planned(Gaussian("a"), ledger=budget, label="mean", subject=subject)
+    (charge,) = budget.history
+    assert charge.subject == subject and charge.subject.data != Subject.of(["age", "sex"], "claims.parquet").data
+    assert charge.claim == (1.0, 1e-6) and charge.label == "mean" and charge.user and charge.at > 0
+    with pytest.raises(ValueError, match="account of its own"):
+        planned(Gaussian("a"), ledger=budget, subject=Subject(unit="person"))
+    with pytest.raises(ValueError, match="account of its own"):
+        planned(Gaussian("a"), ledger=budget, subject=Subject(relation="add-remove"))
+    assert len(budget.history) == 1
 
 
 def test_only_what_was_planned_and_as_often():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from rich.table import Table
 from fattail.cli.shared import Account, AsJson, Delta, UsageError, emit, existing_ledger, out
 from fattail.privacy import Ledger, LedgerAccount
 
-app = typer.Typer(no_args_is_help=True, help="Open, show and list privacy budgets.")
+app = typer.Typer(no_args_is_help=True, help="Open, show, list and verify privacy budgets.")
 
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.")]
 
@@ -23,10 +24,13 @@ def open_account(
     account: Annotated[str, typer.Argument(help="Name of the account: one per protected dataset.")],
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Most that may ever be spent.")],
     delta: Delta = 1e-6,
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="How charges are counted: mixed (default), gaussian, concentrated or sum.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Open an account; its limits are set once and cannot change."""
-    opened = Ledger(path).open(account, epsilon=epsilon, delta=delta)
+    opened = Ledger(path).open(account, epsilon=epsilon, delta=delta, kind=kind)
     if json:
         emit(_state(opened))
     else:
@@ -56,18 +60,46 @@ def history(path: LedgerPath, account: Account = None, json: AsJson = False) -> 
     lines = [
         {"account": a.name, "at": datetime.fromtimestamp(c.at, UTC).isoformat(timespec="seconds"), "label": c.label}
         | {"epsilon_after": c.epsilon_after, "events": [e.to_dict() for e in c.events]}
+        | {"claim": c.claim, "user": c.user, **asdict(c.subject)}
         for a in accounts
         for c in a.history
     ]
     if json:
         emit({"ledger": str(path), "charges": lines})
         return
-    table = Table("account", "at (UTC)", "what", "epsilon after")
+    table = Table("account", "at (UTC)", "user", "what", "data", "epsilon after")
     for line in lines:
-        table.add_row(str(line["account"]), str(line["at"])[:19], str(line["label"]), f"{line['epsilon_after']:.4g}")
+        texts = (str(line[k]) for k in ("user", "label", "data"))
+        table.add_row(str(line["account"]), str(line["at"])[:19], *texts, f"{line['epsilon_after']:.4g}")
     out.print(table)
 
 
+@app.command()
+def verify(path: LedgerPath, json: AsJson = False) -> None:
+    """Check that every entry is as it was written; the exit code is 1 if not.
+
+    A file cannot show that its whole history was written anew, or that it is an older state of itself on
+    another machine: compare the number of entries and what is spent with what you noted.
+    """
+    found = existing_ledger(path).verify()
+    if json:
+        accounts = [dict(zip(("name", "epsilon", "spent", "charges"), account, strict=True)) for account in found.accounts]
+        emit({"ledger": str(path), "ok": bool(found), "entries": found.entries, "accounts": accounts, "problems": found.problems})
+    else:
+        out.print(str(found), markup=False)
+        for name, epsilon, spent, charges in found.accounts:
+            out.print(f"  {name}: {spent:.4g} of {epsilon:g} spent in {charges} charges", markup=False)
+    if not found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def adopt(path: LedgerPath) -> None:
+    """Let a copied or restored ledger be used from now on; the file keeps a note of it."""
+    existing_ledger(path).adopt()
+    out.print(f"{path} is in use here from now on", markup=False)
+
+
 def _state(account: LedgerAccount) -> dict[str, Any]:
-    names = ("name", "epsilon", "delta", "spent", "remaining")
+    names = ("name", "epsilon", "delta", "kind", "spent", "remaining")
     return {k: getattr(account, k) for k in names} | {"charges": len(account.history)}

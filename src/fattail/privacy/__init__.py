@@ -2,9 +2,10 @@
 
 from fattail.privacy.accountant import delta_of, epsilon_of, satisfies
 from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
+from fattail.privacy.budget import Budget
 from fattail.privacy.calibration import check_budget, gaussian_multiplier, largest_rho
 from fattail.privacy.curator import Curator, PrivacyLeakWarning, UtilityWarning
-from fattail.privacy.ledger import Budget, BudgetExceededError, Ledger, LedgerAccount
+from fattail.privacy.ledger import BudgetExceededError, Ledger, LedgerAccount, Subject, Verification
 from fattail.privacy.mechanisms import Gaussian, Laplace, Mechanism, SmoothBounded, SmoothNoise, SubsampledGaussian, TopK
 from fattail.privacy.report import PrivacyReport, ReleaseRecord
 
@@ -26,9 +27,11 @@ __all__ = [
     "Sample",
     "SmoothBounded",
     "SmoothNoise",
+    "Subject",
     "SubsampledGaussian",
     "TopK",
     "UtilityWarning",
+    "Verification",
     "check_budget",
     "delta_of",
     "epsilon_of",

@@ -83,17 +83,17 @@ def _routes(cost: Cost, epsilon: float) -> Iterator[float]:
 def delta_of(spent: Cost | Iterable[Event], epsilon: float) -> float:
     """Smallest delta for which the events are known to be (epsilon, delta)-DP."""
     cost = _as_cost(spent)
-    if epsilon < cost.epsilon:
+    if epsilon < cost.slack:
         return 1.0
-    return min(1.0, cost.delta + min(_routes(cost, epsilon - cost.epsilon)) / _DELTA_KEPT)
+    return min(1.0, cost.delta + min(_routes(cost, epsilon - cost.slack)) / _DELTA_KEPT)
 
 
 def satisfies(spent: Cost | Iterable[Event], epsilon: float, delta: float) -> bool:
     """Whether the events are proved (epsilon, delta)-DP."""
     cost = _as_cost(spent)
-    if epsilon < cost.epsilon:
+    if epsilon < cost.slack:
         return False
-    return any(cost.delta + route / _DELTA_KEPT <= delta for route in _routes(cost, epsilon - cost.epsilon))
+    return any(cost.delta + route / _DELTA_KEPT <= delta for route in _routes(cost, epsilon - cost.slack))
 
 
 def epsilon_of(spent: Cost | Iterable[Event], delta: float) -> float:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from fattail.privacy.accountant import epsilon_of
 from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
+from fattail.privacy.budget import open_budgets
 from fattail.privacy.calibration import check_budget, largest_rho
 from fattail.privacy.events import Event
 from fattail.privacy.labels import SecretOrder
-from fattail.privacy.ledger import active_budget
+from fattail.privacy.ledger import Subject, charge_all
 from fattail.privacy.mechanisms import Mechanism, SmoothNoise, SubsampledGaussian
 from fattail.privacy.noise import NoiseSource, noise_source
 from fattail.privacy.report import PrivacyReport, ReleaseRecord
@@ -40,10 +41,12 @@ class Curator:
     random_state : int or None
         None for secure noise; an int for reproducible noise, which is not private.
     ledger : account, optional
-        Charged with the whole plan, in one transaction, before any data are read. Without
-        one, the enclosing ``with Budget(...)`` block is charged, if there is one.
+        Charged with the whole plan before any data are read, together with every enclosing
+        ``with Budget(...)`` block: all of them or none.
     label : str
         Who is asking, for the ledger and the report.
+    subject : Subject, optional
+        Whose data it is about, for the ledger and the report.
 
     Examples
     --------
@@ -63,7 +66,14 @@ class Curator:
     """
 
     def __init__(
-        self, epsilon: float, delta: float, *, random_state: int | None = None, ledger: Account | None = None, label: str = ""
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        random_state: int | None = None,
+        ledger: Account | None = None,
+        label: str = "",
+        subject: Subject | None = None,
     ) -> None:
         self.epsilon, self.delta = check_budget(epsilon, delta)
         if ledger is not None and not hasattr(ledger, "charge"):
@@ -72,8 +82,9 @@ class Curator:
         # What tells the rows' places in a secret order; whoever knows the seed knows it.
         self._key = os.urandom(32) if random_state is None else hashlib.sha3_256(b"%d" % random_state).digest()
         self._order: SecretOrder | None = None
-        self._account = ledger if ledger is not None else active_budget()
+        self._ledger = ledger
         self._label = label
+        self._subject = subject or Subject()
         self._plan: tuple[Mechanism, ...] = ()
         self._unit = 0.0
         self._done: Counter[str] = Counter()
@@ -90,8 +101,10 @@ class Curator:
         self._unit = _calibrated(mechanisms, self.epsilon, self.delta)
         for m in mechanisms:
             m.validate(m.rho(self._unit))
-        if self._account is not None:
-            self._account.charge(tuple(m.event(self._unit) for m in mechanisms), self._label)
+        accounts = (*open_budgets(), *([] if self._ledger is None else [self._ledger]))
+        if accounts:
+            events = tuple(m.event(self._unit) for m in mechanisms)
+            charge_all(accounts, events, self._label, claim=(self.epsilon, self.delta), subject=self._subject)
         self._plan = mechanisms
 
     @property
@@ -183,6 +196,8 @@ class Curator:
             self.epsilon,
             self.delta,
             min(_spent(self.events, self.delta), self.epsilon),
+            unit=self._subject.unit,
+            relation=self._subject.relation,
             releases=records,
             numerics="exact" if exact else "idealized",
             seeded=self._source.seeded,

@@ -8,10 +8,11 @@ adds up under adaptive composition and takes coordinatewise maxima over disjoint
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -25,10 +26,33 @@ ORDERS = np.array([*range(2, 17), 18, 20, 23, 26, 30, 35, 40, 48, 56, 64, 80, 96
 # privacy/noise.py refuses to sample where that fails.
 DISCRETE_SLACK = 1e-9
 
+# More repetitions than this are a mistake, and their products would leave the integers of a file.
+MAX_COUNT = 2**63 - 1
+
+# Special functions are accurate to a few units in the last place; a cost is rounded up by this.
+_UP = 1 + 1e-12
+
+# Below this range the worst pair is the symmetric one, up to a relative eta^2 (`accountant.proof.md`).
+# Above the second, probabilities round to 1, and the release is counted as eta-DP.
+_SMALL_RANGE, _LARGE_RANGE = 1e-4, 30.0
+
+
+def add_up(a: float, b: float) -> float:
+    """``a + b``, rounded up: a small charge is never lost beside a large one."""
+    total = a + b
+    return math.nextafter(total, math.inf) if math.isfinite(total) and math.fsum((a, b, -total)) > 0 else total
+
+
+def multiply_up(count: int, x: float) -> float:
+    """``count * x``, rounded up."""
+    product = count * x
+    exact = count == 1 or not math.isfinite(product) or Fraction(x) * count <= Fraction(product)
+    return product if exact else math.nextafter(product, math.inf)
+
 
 @dataclass(frozen=True)
 class Cost:
-    """Additive privacy cost.
+    """Additive privacy cost. Sums are rounded up.
 
     Attributes
     ----------
@@ -36,7 +60,8 @@ class Cost:
     pure_mu2, pure_rho, pure_epsilon : pure-DP and bounded-range releases, in three currencies;
         each is a valid bound on its own.
     rho : releases known only through zero-concentrated DP.
-    epsilon, delta : approximate-DP releases and rounding slack, by basic composition.
+    slack : bound on the log ratio between the noise that is sampled and the one that is counted.
+    delta : probability that some release behaves worse than its other costs say.
     renyi : Renyi divergences at ``ORDERS`` of subsampled releases.
     """
 
@@ -45,37 +70,26 @@ class Cost:
     pure_rho: float = 0.0
     pure_epsilon: float = 0.0
     rho: float = 0.0
-    epsilon: float = 0.0
+    slack: float = 0.0
     delta: float = 0.0
     renyi: tuple[float, ...] = ()
 
     def __add__(self, other: Cost) -> Cost:
-        return self._combine(other, operator.add)
+        return self._combine(other, add_up)
 
     def maximum(self, other: Cost) -> Cost:
         """Cost of whichever of two disjoint folds holds the changed row."""
         return self._combine(other, max)
 
     def scaled(self, count: int) -> Cost:
-        numbers = {name: count * getattr(self, name) for name in _NUMBERS}
-        return Cost(**numbers, renyi=tuple(count * r for r in self.renyi))
+        numbers = {name: multiply_up(count, getattr(self, name)) for name in _NUMBERS}
+        return Cost(**numbers, renyi=tuple(multiply_up(count, r) for r in self.renyi))
 
     def _combine(self, other: Cost, op: Callable[[float, float], float]) -> Cost:
         numbers = {name: op(getattr(self, name), getattr(other, name)) for name in _NUMBERS}
         a = self.renyi or (0.0,) * len(other.renyi)
         b = other.renyi or (0.0,) * len(self.renyi)
         return Cost(**numbers, renyi=tuple(op(x, y) for x, y in zip(a, b, strict=True)))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {k: v for k, v in asdict(self).items() if v}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Cost:
-        numbers: dict[str, Any] = {k: float(v) for k, v in data.items() if k != "renyi"}
-        renyi = tuple(float(r) for r in data.get("renyi", ()))
-        if not all(number >= 0 for number in (*numbers.values(), *renyi)) or len(renyi) not in (0, len(ORDERS)):
-            raise ValueError("costs are never negative, and Renyi divergences are one per order")
-        return cls(**numbers, renyi=renyi)
 
 
 _NUMBERS = tuple(f.name for f in fields(Cost) if f.name != "renyi")
@@ -90,9 +104,14 @@ class Event:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        Event._kinds[cls.kind] = cls
+        Event._kinds.setdefault(cls.kind, cls)
 
     def cost(self) -> Cost:
+        """Cost of all repetitions."""
+        return self._one().scaled(getattr(self, "count", 1))
+
+    def _one(self) -> Cost:
+        """Cost of one."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,8 +127,16 @@ class Event:
 
 
 def _positive(name: str, value: float) -> None:
-    if not (isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value) and value > 0):
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not (number and math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+
+
+def _check_count(event: Event) -> None:
+    count = getattr(event, "count", None)
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= MAX_COUNT:
+        raise ValueError(f"count must be a positive integer, got {count!r}")
+    object.__setattr__(event, "count", int(count))  # a file holds no numpy numbers
 
 
 @dataclass(frozen=True)
@@ -121,10 +148,12 @@ class Gaussian(Event):
     count: int = 1
 
     def __post_init__(self) -> None:
+        _check_count(self)
         _positive("noise_multiplier", self.noise_multiplier)
 
-    def cost(self) -> Cost:
-        return Cost(mu2=self.count / self.noise_multiplier**2, epsilon=self.count * DISCRETE_SLACK)
+    def _one(self) -> Cost:
+        mu = 1 / self.noise_multiplier
+        return Cost(mu2=mu * mu or math.ulp(0.0), slack=DISCRETE_SLACK)
 
 
 @dataclass(frozen=True)
@@ -136,11 +165,12 @@ class BoundedRange(Event):
     count: int = 1
 
     def __post_init__(self) -> None:
+        _check_count(self)
         _positive("eta", self.eta)
 
-    def cost(self) -> Cost:
-        one = Cost(pure_mu2=mu_of_bounded_range(self.eta) ** 2, pure_rho=self.eta**2 / 8, pure_epsilon=self.eta)
-        return one.scaled(self.count)
+    def _one(self) -> Cost:
+        mu = mu_of_bounded_range(self.eta)
+        return Cost(pure_mu2=mu * mu * _UP or math.ulp(0.0), pure_rho=self.eta * self.eta / 8, pure_epsilon=self.eta)
 
 
 @dataclass(frozen=True)
@@ -152,12 +182,13 @@ class Pure(Event):
     count: int = 1
 
     def __post_init__(self) -> None:
+        _check_count(self)
         _positive("epsilon", self.epsilon)
 
-    def cost(self) -> Cost:
+    def _one(self) -> Cost:
         e = self.epsilon
-        one = Cost(pure_mu2=mu_of_pure(e) ** 2, pure_rho=e * e / 2, pure_epsilon=e)
-        return one.scaled(self.count)
+        mu = mu_of_pure(e)
+        return Cost(pure_mu2=mu * mu * _UP or math.ulp(0.0), pure_rho=e * e / 2, pure_epsilon=e)
 
 
 @dataclass(frozen=True)
@@ -169,15 +200,20 @@ class ZeroConcentrated(Event):
     count: int = 1
 
     def __post_init__(self) -> None:
+        _check_count(self)
         _positive("rho", self.rho)
 
-    def cost(self) -> Cost:
-        return Cost(rho=self.rho * self.count)
+    def _one(self) -> Cost:
+        return Cost(rho=self.rho)
 
 
 @dataclass(frozen=True)
 class Approximate(Event):
-    """An (``epsilon``, ``delta``)-DP release about which nothing else is known."""
+    """An (``epsilon``, ``delta``)-DP release about which nothing else is known.
+
+    It is an ``epsilon``-DP one that fails with probability ``delta`` (Kairouz, Oh and
+    Viswanath 2015, Theorem 3.4), and is counted as that.
+    """
 
     kind: ClassVar[str] = "approximate"
     epsilon: float
@@ -185,12 +221,13 @@ class Approximate(Event):
     count: int = 1
 
     def __post_init__(self) -> None:
+        _check_count(self)
         _positive("epsilon", self.epsilon)
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
 
-    def cost(self) -> Cost:
-        return Cost(epsilon=self.epsilon * self.count, delta=self.delta * self.count)
+    def _one(self) -> Cost:
+        return dataclasses.replace(Pure(self.epsilon)._one(), delta=float(self.delta))
 
 
 @dataclass(frozen=True)
@@ -209,15 +246,14 @@ class SubsampledGaussian(Event):
     count: int = 1
 
     def __post_init__(self) -> None:
+        _check_count(self)
         _positive("noise_multiplier", self.noise_multiplier)
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate must lie in (0, 1], got {self.rate!r}")
 
-    def cost(self) -> Cost:
+    def _one(self) -> Cost:
         # One row's removal moves the sum by half of what its replacement does.
-        sigma = 2 * self.noise_multiplier
-        renyi = _replace_one_renyi(sigma, self.rate)
-        return Cost(epsilon=self.count * DISCRETE_SLACK, renyi=tuple(self.count * r for r in renyi))
+        return Cost(slack=DISCRETE_SLACK, renyi=_replace_one_renyi(2 * self.noise_multiplier, self.rate))
 
 
 @dataclass(frozen=True)
@@ -251,21 +287,28 @@ def total_cost(events: Iterable[Event]) -> Cost:
 
 @lru_cache(maxsize=4096)
 def mu_of_pure(epsilon: float) -> float:
-    """Smallest mu such that every epsilon-DP release is mu-Gaussian DP.
+    """Smallest mu such that every epsilon-DP release is mu-Gaussian DP, rounded up.
 
     The trade-off curve of randomized response has one kink, at e^eps / (1 + e^eps), and a
     convex Gaussian curve with the same ends lies below it as soon as it does at the kink.
     """
-    return float(-2 * special.ndtri(special.expit(-epsilon)))
+    # Two forms of one number: the first cancels for small epsilon, the second for large.
+    mu = -2 * special.ndtri(special.expit(-epsilon)) if epsilon > 1 else math.sqrt(8) * special.erfinv(math.tanh(epsilon / 2))
+    return max(float(mu) * _UP, math.ulp(0.0))
 
 
 @lru_cache(maxsize=4096)
 def mu_of_bounded_range(eta: float) -> float:
-    """Smallest mu such that every eta-bounded-range release is mu-Gaussian DP.
+    """Smallest mu such that every eta-bounded-range release is mu-Gaussian DP, rounded up.
 
     The worst pairs are two-point ones whose log ratios are t and t - eta; the argument of
-    ``mu_of_pure`` applies to each t, and the largest of the answers counts.
+    ``mu_of_pure`` applies to each t, and the largest of the answers counts. Range eta is
+    implied by eta / 2-DP, the pair with t = eta / 2, which is the worst of all for small eta.
     """
+    if eta < _SMALL_RANGE:
+        return mu_of_pure(eta / 2) * (1 + eta * eta)
+    if eta > _LARGE_RANGE:
+        return mu_of_pure(eta)
 
     def gap(t: float) -> float:
         p = math.expm1(t - eta) / math.expm1(-eta)
@@ -277,13 +320,17 @@ def mu_of_bounded_range(eta: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _replace_one_renyi(sigma: float, rate: float) -> np.ndarray:
+def _replace_one_renyi(sigma: float, rate: float) -> tuple[float, ...]:
     def add_remove(order: float) -> float:
+        # The moment is 1 + sum of binomial weights times expm1(k (k - 1) / (2 sigma^2)): no term
+        # is negative, so nothing cancels however small the rate and however large the noise.
         a = int(order)
-        k = np.arange(a + 1)
-        weights = special.xlog1py(a - k, -rate)
-        terms = special.gammaln(a + 1) - special.gammaln(k + 1) - special.gammaln(a - k + 1)
-        terms = terms + weights + k * math.log(rate) + k * (k - 1) / (2 * sigma**2)
-        return float(special.logsumexp(terms)) / (a - 1)
+        k = np.arange(2, a + 1)
+        exponent = k * (k - 1) / (2 * sigma**2)
+        with np.errstate(divide="ignore", over="ignore"):
+            log_expm1 = np.where(exponent > 1, exponent + np.log1p(-np.exp(-exponent)), np.log(np.expm1(np.minimum(exponent, 1))))
+        terms = special.gammaln(a + 1) - special.gammaln(k + 1) - special.gammaln(a - k + 1) + special.xlog1py(a - k, -rate)
+        moment = special.logsumexp(terms + k * math.log(rate) + log_expm1)
+        return max(float(np.logaddexp(0.0, moment)) * (1 + 1e-9) / (a - 1), math.ulp(0.0))
 
-    return np.array([(a - 0.5) / (a - 1) * add_remove(2 * a) + add_remove(2 * a - 1) for a in ORDERS])
+    return tuple((a - 0.5) / (a - 1) * add_remove(2 * a) + add_remove(2 * a - 1) for a in ORDERS.tolist())

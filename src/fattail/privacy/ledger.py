@@ -1,39 +1,63 @@
-"""Budgets that outlive a fit: one notebook (``Budget``) or one file (``Ledger``).
+"""Budgets that outlive a process: accounts in one file.
 
-Both store events and compose them tightly, and both are charged before noise is drawn. A
-charge whose release never happened stays charged.
+The file holds what was done, never a balance: limits and charges are entries of a chain
+(`chain`), and what an account has spent follows from them each time (`accounts`). A charge is
+on disk before noise is drawn; one whose release never happened stays charged.
 """
 
 from __future__ import annotations
 
-import contextvars
+import dataclasses
 import json
-import sqlite3
-import threading
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from fattail.privacy.accountant import epsilon_of, satisfies
+from fattail.privacy.accountant import satisfies
+from fattail.privacy.accounts import Balance, Claim, account_name, check_kind
 from fattail.privacy.calibration import check_budget
-from fattail.privacy.events import Cost, Event, total_cost
-
-_SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE account (name TEXT PRIMARY KEY, epsilon REAL NOT NULL, delta REAL NOT NULL, cost TEXT NOT NULL,
-                      opened REAL NOT NULL);
-CREATE TABLE charge (id INTEGER PRIMARY KEY, account TEXT NOT NULL REFERENCES account(name), label TEXT NOT NULL,
-                     events TEXT NOT NULL, epsilon_after REAL NOT NULL, at REAL NOT NULL);
-"""
-_active: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("fattail_budget", default=None)
+from fattail.privacy.chain import Body, Chain, Pages, signature
+from fattail.privacy.events import Event, total_cost
+from fattail.privacy.migrate import migrate
 
 
 class BudgetExceededError(RuntimeError):
     """The charge would exceed the budget. Nothing was charged and nothing released."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whose data a charge is about. Everything in it is public.
+
+    Attributes
+    ----------
+    data : str
+        Fingerprint of schema and source, not of rows.
+    columns : tuple of str
+    unit, relation : str
+        What is protected and which datasets are neighbors. An account keeps to one of each.
+    """
+
+    data: str = ""
+    columns: tuple[str, ...] = ()
+    unit: str = "row"
+    relation: str = "replace-one"
+
+    @classmethod
+    def of(cls, columns: Sequence[object], source: str = "", *, unit: str = "row", relation: str = "replace-one") -> Subject:
+        """The subject of a table with these columns.
+
+        Examples
+        --------
+        >>> Subject.of(["age", "cost"]).columns
+        ('age', 'cost')
+        """
+        names = tuple(str(c) for c in columns)
+        return cls(sha256(json.dumps([source, names]).encode()).hexdigest()[:16], names, unit, relation)
 
 
 @dataclass(frozen=True)
@@ -44,93 +68,63 @@ class Charge:
     epsilon_after: float
     at: float
     events: tuple[Event, ...]
+    claim: Claim | None = None
+    subject: Subject = field(default_factory=Subject)
+    user: str = ""
 
 
-def _admit(name: str, epsilon: float, delta: float, spent: Cost, events: tuple[Event, ...]) -> Cost:
-    after = spent + total_cost(events)
-    if not satisfies(after, epsilon, delta):
-        used, wanted = epsilon_of(spent, delta), epsilon_of(after, delta)
-        raise BudgetExceededError(
-            f"{name}: epsilon {used:.4g} of {epsilon:g} is spent, {max(epsilon - used, 0):.4g} is left, "
-            f"and this would bring it to "
-            f"{wanted:.4g} (delta={delta:g}); nothing was released"
-        )
-    return after
+@dataclass(frozen=True)
+class Verification:
+    """What a check of a ledger found.
 
-
-class Budget:
-    """A budget for one notebook or script, kept in memory.
-
-    Every fit inside the ``with`` block that has no ledger of its own is charged to it.
-
-    Parameters
+    Attributes
     ----------
-    epsilon, delta : float
-
-    Examples
-    --------
-    >>> from fattail import Budget, mean
-    >>> with Budget(epsilon=2, delta=1e-6) as budget:
-    ...     release = mean(range(1000), epsilon=1, delta=1e-7, random_state=0)
-    >>> budget.spent < 1.01
-    True
+    path : Path
+    entries : int
+        Entries that were read; 0 if the file could not be.
+    accounts : tuple of (name, epsilon, spent, charges)
+    problems : tuple of str
+        Empty if the file is what was written, as far as one file can show.
     """
 
-    def __init__(self, epsilon: float, delta: float = 0.0) -> None:
-        self.epsilon, self.delta = check_budget(epsilon, delta)
-        self._cost = Cost()
-        self._history: list[Charge] = []
-        self._lock = threading.Lock()
-        self._tokens: list[contextvars.Token[Budget | None]] = []
+    path: Path
+    entries: int
+    accounts: tuple[tuple[str, float, float, int], ...]
+    problems: tuple[str, ...]
 
-    def charge(self, events: Iterable[Event], label: str = "") -> None:
-        """Add events, or raise ``BudgetExceededError`` and add nothing."""
-        events = tuple(events)
-        with self._lock:
-            self._cost = _admit("budget", self.epsilon, self.delta, self._cost, events)
-            self._history.append(Charge(label, epsilon_of(self._cost, self.delta), time.time(), events))
+    def __bool__(self) -> bool:
+        return not self.problems
 
-    @property
-    def spent(self) -> float:
-        """Epsilon spent so far, at this budget's delta."""
-        return epsilon_of(self._cost, self.delta)
+    def __str__(self) -> str:
+        if self.problems:
+            return "\n".join(self.problems)
+        return f"{self.path}: {self.entries} entries, each as it was written"
 
-    @property
-    def remaining(self) -> float:
-        """Epsilon left by plain subtraction; composition usually lets a little more through."""
-        return max(self.epsilon - self.spent, 0.0)
+
+@dataclass
+class _Account:
+    """An account as its entries tell it."""
+
+    opened: Balance
+    charges: list[tuple[Charge, Balance]] = field(default_factory=list)
 
     @property
-    def history(self) -> tuple[Charge, ...]:
-        return tuple(self._history)
+    def balance(self) -> Balance:
+        return self.charges[-1][1] if self.charges else self.opened
 
-    def __deepcopy__(self, memo: Any) -> Budget:
-        """Itself: a cloned estimator spends the same budget."""
-        return self
-
-    def __enter__(self) -> Budget:
-        self._tokens.append(_active.set(self))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _active.reset(self._tokens.pop())
-
-    def __repr__(self) -> str:
-        return f"Budget(epsilon={self.epsilon:g}, delta={self.delta:g}, spent={self.spent:.4g})"
-
-
-def active_budget() -> Budget | None:
-    """The innermost ``with Budget(...)`` block, if any."""
-    return _active.get()
+    @property
+    def subject(self) -> Subject | None:
+        return self.charges[0][0].subject if self.charges else None
 
 
 class Ledger:
-    """Accounts in one SQLite file, shared by processes and safe against crashes.
+    """Accounts in one file, shared by processes and safe against crashes.
 
     Parameters
     ----------
     path : path-like
-        Created on the first ``open`` if it does not exist.
+        Created on the first ``open`` if it does not exist. A local disk: network file systems are
+        refused, as are files with a second name (hard link) and copies that nobody adopted.
 
     Examples
     --------
@@ -140,6 +134,8 @@ class Ledger:
     >>> account = ledger.open("claims-2026", epsilon=3, delta=1e-5)
     >>> account.remaining
     3.0
+    >>> bool(ledger.verify())
+    True
     """
 
     def __init__(self, path: Any) -> None:
@@ -149,137 +145,225 @@ class Ledger:
         if not self.path.parent.is_dir():
             raise ValueError(f"no such folder for a ledger: {self.path.parent}")
         if self.path.exists():
-            with self._connect() as db:
-                self._check_schema(db)
+            migrate(self.path)
+            self._chain.check_format()
 
-    def open(self, name: str, *, epsilon: float, delta: float = 0.0) -> LedgerAccount:
-        """Open an account, or reopen it with the limits it already has."""
+    @property
+    def _chain(self) -> Chain:
+        return Chain(self.path)
+
+    def open(self, name: str, *, epsilon: float, delta: float = 0.0, kind: str | None = None) -> LedgerAccount:
+        """Open an account, or reopen it with the limits it already has.
+
+        Parameters
+        ----------
+        name : str
+            Spellings that look the same are the same.
+        epsilon, delta : float
+            Limits, fixed for good.
+        kind : {"mixed", "gaussian", "concentrated", "sum"}, optional
+            How charges are counted, fixed for good. The default serves any mixture. Gaussian
+            releases alone go 3 % further with "gaussian", selections with "concentrated"; "sum" adds
+            up epsilons and deltas. With ``delta=0`` only "sum" exists and only pure charges fit.
+        """
         epsilon, delta = check_budget(epsilon, delta)
-        if not (isinstance(name, str) and name):
-            raise ValueError(f"an account needs a name, got {name!r}")
-        with self._connect() as db, _transaction(db):
-            self._check_schema(db, create=True)
-            row = db.execute("SELECT epsilon, delta FROM account WHERE name = ?", (name,)).fetchone()
-            if row is None:
-                db.execute("INSERT INTO account VALUES (?, ?, ?, '{}', ?)", (name, epsilon, delta, time.time()))
-            elif tuple(row) != (epsilon, delta):
-                raise ValueError(
-                    f"account {name!r} is already open with epsilon={row[0]:g}, delta={row[1]:g}; "
-                    f"limits cannot change to epsilon={epsilon:g}, delta={delta:g}"
-                )
-        return LedgerAccount(self, name, epsilon, delta)
+        name, asked = account_name(name), check_kind(kind, delta)
+        with self._chain.writing(create=True) as pages:
+            account = replay(pages, self.path).get(name)
+            if account is None:
+                limits = {"epsilon": epsilon, "delta": delta, "kind": asked}
+                pages.append({"type": "opened", "account": name, **limits, **signature()})
+            else:
+                old = account.opened
+                if (old.epsilon, old.delta) != (epsilon, delta) or kind not in (None, old.kind):
+                    raise ValueError(
+                        f"account {name!r} is already open with epsilon={old.epsilon:g}, delta={old.delta:g}, kind {old.kind!r}; "
+                        f"limits cannot change to epsilon={epsilon:g}, delta={delta:g}, kind {asked!r}"
+                    )
+        return LedgerAccount(self, name)
 
     def accounts(self) -> tuple[LedgerAccount, ...]:
         """All accounts, by name."""
         if not self.path.exists():
             return ()
-        with self._connect() as db:
-            rows = db.execute("SELECT name, epsilon, delta FROM account ORDER BY name").fetchall()
+        with self._accounts() as accounts:
+            return tuple(LedgerAccount(self, name) for name in sorted(accounts))
+
+    def verify(self) -> Verification:
+        """Check every seal, every limit and where the file is.
+
+        A chain that somebody computed anew cannot be told from the original by the file alone:
+        compare `entries` and `spent` with what you noted.
+        """
+        if not self.path.exists():
+            return Verification(self.path, 0, (), (f"there is no ledger at {self.path}",))
+        problems = self._chain.problems()
+        entries, states = 0, []
         try:
-            return tuple(LedgerAccount(self, str(name), *check_budget(*limits)) for name, *limits in rows)
-        except (ValueError, TypeError):
-            raise ValueError(f"ledger {self.path} is damaged: an account without limits") from None
+            with self._chain.reading() as pages:
+                entries = len(pages.heads)
+                for name, account in replay(pages, self.path).items():
+                    balance = account.balance
+                    states.append((name, balance.epsilon, balance.spent, balance.charges))
+                    if balance.charges and not balance.admitted:
+                        problems.append(f"account {name!r} holds charges beyond its limit")
+        except ValueError as error:
+            problems += [] if str(error) in problems else [str(error)]
+        return Verification(self.path, entries, tuple(states), tuple(problems))
+
+    def adopt(self) -> None:
+        """Let a file that was copied or restored be used from now on; the file says so for good."""
+        with self._chain.writing(adopt=True) as pages:
+            pages.append({"type": "adopted", "inode": self._chain.inode, **signature()})
 
     @contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
-        # One short-lived connection per use: safe across threads and forks.
-        db = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-        try:
-            # synchronous=FULL: a charge is on disk before its release is sampled.
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
-            yield db
-        except sqlite3.DatabaseError as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-            if code & 0xFF == sqlite3.SQLITE_READONLY:
-                raise ValueError(f"ledger cannot be written, by its permissions or because it is damaged: {self.path}") from None
-            # A lock or a full disk is no fault of the file; a missing column is.
-            if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
-                raise
-            raise ValueError(f"not a fattail ledger: {self.path} ({error})") from None
-        finally:
-            db.close()
-
-    def _check_schema(self, db: sqlite3.Connection, *, create: bool = False) -> None:
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if version == _SCHEMA_VERSION and {"account", "charge"} <= tables:
-            return
-        if version == 0 and not tables:
-            if create:
-                for statement in _SCHEMA.split(";"):
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-            return
-        raise ValueError(f"not a fattail ledger (or one of another version): {self.path}")
+    def _accounts(self) -> Iterator[dict[str, _Account]]:
+        with self._chain.reading() as pages:
+            yield replay(pages, self.path)
 
 
 @dataclass(frozen=True)
 class LedgerAccount:
-    """One account of a ledger; pass it to an estimator as ``ledger=``."""
+    """One account of a ledger; pass it to an estimator as ``ledger=``.
+
+    It holds a name and no limits: those are in the file.
+    """
 
     ledger: Ledger
     name: str
-    epsilon: float
-    delta: float
 
-    def charge(self, events: Iterable[Event], label: str = "") -> None:
+    def charge(
+        self, events: Iterable[Event], label: str = "", *, claim: Claim | None = None, subject: Subject | None = None
+    ) -> None:
         """Add events durably, or raise ``BudgetExceededError`` and add nothing."""
-        events = tuple(events)
-        with self.ledger._connect() as db, _transaction(db):
-            after = _admit(f"account {self.name!r}", self.epsilon, self.delta, self._cost(db), events)
-            db.execute("UPDATE account SET cost = ? WHERE name = ?", (json.dumps(after.to_dict()), self.name))
-            db.execute(
-                "INSERT INTO charge (account, label, events, epsilon_after, at) VALUES (?, ?, ?, ?, ?)",
-                (self.name, label, json.dumps([e.to_dict() for e in events]), epsilon_of(after, self.delta), time.time()),
-            )
+        charge_all([self], events, label, claim=claim, subject=subject)
+
+    @property
+    def epsilon(self) -> float:
+        return self._account.balance.epsilon
+
+    @property
+    def delta(self) -> float:
+        return self._account.balance.delta
+
+    @property
+    def kind(self) -> str:
+        """How charges are counted; an account that its first charge used up counts by "sum"."""
+        return self._account.balance.kind
 
     @property
     def spent(self) -> float:
-        """Epsilon spent so far, at this account's delta."""
-        with self.ledger._connect() as db:
-            return epsilon_of(self._cost(db), self.delta)
+        """Epsilon of the smallest account that would have admitted the same charges."""
+        return self._account.balance.spent
 
     @property
     def remaining(self) -> float:
         """Epsilon left by plain subtraction; composition usually lets a little more through."""
-        return max(self.epsilon - self.spent, 0.0)
+        balance = self._account.balance
+        return max(balance.epsilon - balance.spent, 0.0)
 
     @property
     def history(self) -> tuple[Charge, ...]:
-        with self.ledger._connect() as db:
-            rows = db.execute(
-                "SELECT label, epsilon_after, at, events FROM charge WHERE account = ? ORDER BY id", (self.name,)
-            ).fetchall()
-        with self._intact():
-            return tuple(
-                Charge(str(label), float(after), float(at), tuple(map(Event.from_dict, json.loads(events))))
-                for label, after, at, events in rows
-            )
+        return tuple(dataclasses.replace(charge, epsilon_after=balance.spent) for charge, balance in self._account.charges)
 
-    def _cost(self, db: sqlite3.Connection) -> Cost:
-        row = db.execute("SELECT cost FROM account WHERE name = ?", (self.name,)).fetchone()
-        if row is None:
-            raise ValueError(f"account {self.name!r} does not exist in {self.ledger.path}")
-        with self._intact():
-            return Cost.from_dict(json.loads(row[0]))
+    @property
+    def _account(self) -> _Account:
+        with self.ledger._accounts() as accounts:
+            return _known(accounts, self)
 
     @contextmanager
-    def _intact(self) -> Iterator[None]:
-        """Whatever is wrong with what a file holds is one error, and never a smaller balance."""
-        try:
+    def _charging(self, events: tuple[Event, ...], body: Body, subject: Subject, claim: Claim | None) -> Iterator[None]:
+        """A charge that is written when the block ends, unless it raises."""
+        with self.ledger._chain.writing() as pages:
+            account = _known(replay(pages, self.ledger.path), self)
+            kept = account.subject or subject
+            if (kept.unit, kept.relation) != (subject.unit, subject.relation):
+                raise ValueError(
+                    f"account {self.name!r} protects each {kept.unit} ({kept.relation}); a charge for each "
+                    f"{subject.unit} ({subject.relation}) needs an account of its own"
+                )
+            before, after = account.balance, account.balance.plus(total_cost(events), claim)
+            if not after.admitted:
+                raise BudgetExceededError(
+                    f"{_title(self)}: epsilon {before.spent:.4g} of {before.epsilon:g} is spent, "
+                    f"{max(before.epsilon - before.spent, 0):.4g} is left, and this would bring it to "
+                    f"{after.spent:.4g} (delta={before.delta:g}); nothing was released"
+                )
+            pages.append({"type": "charged", "account": self.name, **body})
             yield
+
+
+def charge_all(
+    accounts: Iterable[Any],
+    events: Iterable[Event],
+    label: str = "",
+    *,
+    claim: Claim | None = None,
+    subject: Subject | None = None,
+) -> None:
+    """Charge every account, or none.
+
+    Each is a ledger account, a ``Budget``, or anything else with a method ``charge(events, label)``.
+    The same account under several names is charged once.
+    """
+    events, subject = tuple(events), subject or Subject()
+    if not events or not all(isinstance(e, Event) for e in events):
+        raise ValueError("a charge is a sequence of at least one event")
+    events = tuple(Event.from_dict(e.to_dict()) for e in events)  # as the file will have them, and checked
+    if claim is not None:
+        claim = check_budget(*claim)
+        if not satisfies(events, *claim):
+            raise ValueError(f"the charge is not (epsilon={claim[0]:g}, delta={claim[1]:g})-private as it claims")
+    body: Body = {"label": str(label), "events": [e.to_dict() for e in events], "claim": claim, **asdict(subject), **signature()}
+    files: dict[tuple[str, str], LedgerAccount] = {}
+    others = []
+    for account in accounts:
+        account = getattr(account, "_account_in_file", account)
+        if isinstance(account, LedgerAccount):
+            files[str(account.ledger.path.resolve()), account.name] = account
+        else:
+            others.append(account)
+    with ExitStack() as stack:
+        for key in sorted(files):  # one order for everybody, so that nobody waits for each other
+            stack.enter_context(files[key]._charging(events, body, subject, claim))
+        for account in others:
+            account.charge(events, label)
+
+
+def replay(pages: Pages, path: Path) -> dict[str, _Account]:
+    """Every account, from the entries alone."""
+    accounts: dict[str, _Account] = {}
+    for number, body in enumerate(pages.bodies):
+        # Whatever is wrong with what a file holds is one error, and never a smaller balance.
+        try:
+            if body["type"] == "opened":
+                limits = check_budget(body["epsilon"], body["delta"])
+                if body["account"] in accounts or account_name(body["account"]) != body["account"]:
+                    raise ValueError("opened twice")
+                accounts[body["account"]] = _Account(Balance(*limits, check_kind(body["kind"], limits[1])))
+            elif body["type"] == "charged":
+                account, charge = accounts[body["account"]], _charge(body)
+                account.charges.append((charge, account.balance.plus(total_cost(charge.events), charge.claim)))
+            elif body["type"] not in ("ledger", "adopted", "migrated"):
+                raise ValueError("unknown entry")
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-            raise ValueError(f"account {self.name!r} in {self.ledger.path} is damaged") from None
+            raise ValueError(f"ledger {path} is damaged: entry {number} means nothing") from None
+    return accounts
 
 
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    # IMMEDIATE takes the write lock before the balance is read, so no two charges see the same one.
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
+def _known(accounts: dict[str, _Account], account: LedgerAccount) -> _Account:
+    if account.name not in accounts:
+        raise ValueError(f"account {account.name!r} does not exist in {account.ledger.path}")
+    return accounts[account.name]
+
+
+def _title(account: LedgerAccount) -> str:
+    return f"account {account.name!r}" if account.ledger._chain.lasting else "budget"
+
+
+def _charge(body: Body) -> Charge:
+    subject = Subject(str(body["data"]), tuple(map(str, body["columns"])), str(body["unit"]), str(body["relation"]))
+    events = tuple(map(Event.from_dict, body["events"]))
+    claim = None if body["claim"] is None else check_budget(*body["claim"])
+    # What was spent after it follows from the balance, if somebody asks.
+    return Charge(str(body["label"]), math.nan, float(body["at"]), events, claim, subject, str(body["user"]))

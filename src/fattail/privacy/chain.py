@@ -1,0 +1,236 @@
+"""A file of entries, each of which seals all before it.
+
+SQLite keeps writers apart and survives crashes. A chain of hashes makes a change to an old
+entry visible, and all of it is checked whenever the file is read. What one file cannot show
+is a chain that somebody computed anew, and an older state of itself; `witness` helps with
+the second.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fattail.privacy.witness import Witness
+
+VERSION = 2
+_SCHEMA = "CREATE TABLE entry (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)"
+
+# Locks on these are not reliable, and two machines could spend the same balance.
+_NETWORK = ("nfs", "cifs", "smb", "afs", "fuse.sshfs", "davfs")
+
+Body = dict[str, Any]
+
+
+def signature() -> Body:
+    """Who writes an entry, and when."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = str(os.getuid()) if hasattr(os, "getuid") else ""
+    return {"user": user, "at": time.time()}
+
+
+class Pages:
+    """The entries of a chain and their seals."""
+
+    def __init__(self) -> None:
+        self.bodies: list[Body] = []
+        self.heads: list[str] = []
+        self.texts: list[str] = []
+
+    def append(self, body: Body) -> None:
+        """Add an entry and seal it."""
+        self.seal(json.dumps(body, sort_keys=True, ensure_ascii=True, allow_nan=False, separators=(",", ":")))
+
+    def seal(self, text: str) -> str:
+        before = self.heads[-1] if self.heads else ""
+        self.heads.append(hashlib.sha256(f"{before}\n{len(self.heads)}\n{text}".encode()).hexdigest())
+        self.texts.append(text)
+        self.bodies.append(json.loads(text))
+        return self.heads[-1]
+
+
+class Chain:
+    """The file.
+
+    Parameters
+    ----------
+    path : Path
+    lasting : bool
+        Whether entries must survive a power failure, and whether a copy must be noticed.
+        A temporary file needs neither.
+    """
+
+    def __init__(self, path: Path, *, lasting: bool = True) -> None:
+        self.path, self.lasting = path, lasting
+
+    @contextmanager
+    def reading(self) -> Iterator[Pages]:
+        """All entries, checked."""
+        with self._connect() as db:
+            yield self._pages(db)
+
+    @contextmanager
+    def writing(self, *, create: bool = False, adopt: bool = False) -> Iterator[Pages]:
+        """All entries, checked, under the write lock; those that the block appends are written unless it raises."""
+        if create and not self.path.exists():
+            self._check_new_place()
+        with self._connect(create=create) as db:
+            # IMMEDIATE takes the lock before the balance is read, so no two charges see the same one.
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                pages = self._pages(db)
+                written = len(pages.heads)
+                if not written and not create:
+                    raise ValueError(f"there is no ledger at {self.path}")
+                if not written:
+                    pages = self.begin(db)
+                elif not adopt:
+                    self._check_place(pages)
+                    self._check_witness(pages)
+                yield pages
+                self.store(db, pages, written)
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+        if self.lasting:
+            Witness(self.path).record(pages.bodies[0]["id"], pages.heads)
+
+    def problems(self) -> list[str]:
+        """Everything that is wrong with the file, in sentences."""
+        found = []
+        try:
+            with self.reading() as pages:
+                for check in (self._check_place, self._check_witness):
+                    try:
+                        check(pages)
+                    except ValueError as error:
+                        found.append(str(error))
+        except (ValueError, sqlite3.Error) as error:
+            found.append(str(error))
+        return found
+
+    @property
+    def inode(self) -> int | None:
+        """What tells a file from its copies: moving it within a file system keeps it."""
+        return self.path.stat().st_ino if self.lasting else None
+
+    def check_format(self) -> None:
+        """Refuse a file that is something else."""
+        with self._connect() as db:
+            self._check_format(db)
+
+    @contextmanager
+    def _connect(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+        if self.path.exists():
+            if self.path.stat().st_nlink > 1:
+                raise ValueError(
+                    f"ledger {self.path} has a second name (a hard link), and charges under one may be lost to the other"
+                )
+        elif not self.lasting and not create:
+            raise ValueError("this budget is gone: the process that opened it has ended, or runs elsewhere (there, use a Ledger)")
+        elif not create:
+            raise ValueError(f"there is no ledger at {self.path}")
+        # One short-lived connection per use: safe across threads and forks.
+        where = f"file:{quote(str(self.path.absolute()))}?mode={'rwc' if create else 'rw'}"
+        db = sqlite3.connect(where, uri=True, timeout=60, isolation_level=None)
+        try:
+            # No write-ahead log: what was charged is in the file itself, also when that is moved
+            # without its neighbors after a crash. EXTRA: and on disk before anything is released.
+            db.execute("PRAGMA journal_mode = DELETE")
+            db.execute(f"PRAGMA synchronous = {'EXTRA' if self.lasting else 'OFF'}")
+            yield db
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            if code & 0xFF == sqlite3.SQLITE_READONLY:
+                raise ValueError(f"ledger cannot be written, by its permissions or because it is damaged: {self.path}") from None
+            # A lock or a full disk is no fault of the file; a missing column is.
+            if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
+                raise
+            raise ValueError(f"not a fattail ledger: {self.path} ({error})") from None
+        finally:
+            db.close()
+
+    def _check_format(self, db: sqlite3.Connection) -> bool:
+        """Whether there is anything in the file."""
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+        if (version, tables) not in ((0, set()), (VERSION, {"entry"})):
+            raise ValueError(f"not a fattail ledger (or one of another version): {self.path}")
+        return bool(tables)
+
+    def _pages(self, db: sqlite3.Connection) -> Pages:
+        pages = Pages()
+        if not self._check_format(db):
+            return pages
+        for number, (seq, text, head) in enumerate(db.execute("SELECT seq, body, hash FROM entry ORDER BY seq").fetchall()):
+            try:
+                sound = seq == number and pages.seal(text) == head and isinstance(pages.bodies[-1], dict)
+            except (ValueError, TypeError, RecursionError):
+                sound = False
+            if not sound:
+                raise ValueError(f"ledger {self.path} is damaged: entry {number} is not what was written")
+        if not pages.bodies or pages.bodies[0].get("type") != "ledger":
+            raise ValueError(f"ledger {self.path} is damaged: its first entry is gone")
+        return pages
+
+    def begin(self, db: sqlite3.Connection) -> Pages:
+        """The first entry of a new file."""
+        db.execute(_SCHEMA)
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        pages = Pages()
+        pages.append({"type": "ledger", "version": VERSION, "id": secrets.token_hex(16), "inode": self.inode, **signature()})
+        return pages
+
+    def store(self, db: sqlite3.Connection, pages: Pages, written: int) -> None:
+        """Write the entries from number ``written`` on."""
+        entries = zip(range(len(pages.heads)), pages.texts, pages.heads, strict=True)
+        db.executemany("INSERT INTO entry VALUES (?, ?, ?)", list(entries)[written:])
+
+    def _check_new_place(self) -> None:
+        kind = file_system(self.path)
+        if kind.startswith(_NETWORK):
+            raise ValueError(f"no ledger on a network file system ({kind}), where locks are not reliable: {self.path}")
+        if self.lasting:
+            Witness(self.path).check_new()
+
+    def _check_place(self, pages: Pages) -> None:
+        places = [body.get("inode") for body in pages.bodies if body.get("type") in ("ledger", "adopted")]
+        if self.lasting and places and places[-1] != self.inode:
+            raise ValueError(
+                f"ledger {self.path} is a copy: it was copied, restored or moved to another disk after its last entry, and two "
+                f"copies would spend the budget twice. If this one counts, have it written down: fattail ledger adopt {self.path}"
+            )
+
+    def _check_witness(self, pages: Pages) -> None:
+        if self.lasting and pages.heads:
+            Witness(self.path).check(str(pages.bodies[0].get("id")), pages.heads)
+
+
+def file_system(path: Path) -> str:
+    """Type of the file system of a path, where the system tells (Linux)."""
+    best, kind = "", ""
+    try:
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    folder = str(path.resolve().parent)
+    for line in mounts.splitlines():
+        _, where, name, *_ = [*line.split(" "), "", "", ""]
+        where = where.replace("\\040", " ")
+        if len(where) >= len(best) and (folder + "/").startswith(where.rstrip("/") + "/"):
+            best, kind = where, name
+    return kind

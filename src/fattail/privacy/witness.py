@@ -1,0 +1,77 @@
+"""What this machine remembers about ledgers, so that an older state of a file is noticed.
+
+A file cannot show that it was rolled back or deleted: an older state of it is a sound file.
+After each charge the last entry is therefore noted in the user's state folder. Who can
+write there too can undo both; the threat is an honest restore of a backup, or an analyst
+who may replace the file and nothing else. Ledgers in temporary folders are not remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+class Witness:
+    """The memory of one ledger file.
+
+    Parameters
+    ----------
+    path : Path
+        The ledger.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+        temporary = Path(tempfile.gettempdir()).resolve() in self.path.parents
+        self._folder = None if temporary else Path(home) / "fattail" / "ledgers"
+        self._by_path = "path-" + hashlib.sha256(str(self.path).encode()).hexdigest()[:32]
+
+    def check(self, name: str, heads: list[str]) -> None:
+        """Refuse a file whose chain lacks the last entry that this machine wrote into it."""
+        known = self._read(name)
+        count = known.get("entries", 0)
+        if not isinstance(count, int) or count < 1:
+            return
+        if count > len(heads) or heads[count - 1] != known.get("hash"):
+            raise ValueError(
+                f"ledger {self.path} was rolled back: this machine wrote {count} entries into it, and the last of them is "
+                f"not there. Restore the newer file, or have the loss written down: fattail ledger adopt {self.path}"
+            )
+
+    def check_new(self) -> None:
+        """Refuse to begin anew where a ledger stood."""
+        if self._folder is not None and (name := self._read(self._by_path).get("id")):
+            raise ValueError(
+                f"the ledger at {self.path} is gone: this machine charged one there. Restore it; or, if a new one shall take "
+                f"its place, remove {self._folder / self._by_path} (it remembers {name})"
+            )
+
+    def record(self, name: str, heads: list[str]) -> None:
+        """Remember the last entry. A state folder that cannot be written remembers nothing."""
+        self._write(name, {"entries": len(heads), "hash": heads[-1], "path": str(self.path)})
+        if self._read(self._by_path).get("id") != name:
+            self._write(self._by_path, {"id": name, "path": str(self.path)})
+
+    def _read(self, name: str) -> dict[str, Any]:
+        if self._folder is not None:
+            with suppress(OSError, ValueError):
+                known = json.loads((self._folder / name).read_text(encoding="utf-8"))
+                return known if isinstance(known, dict) else {}
+        return {}
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        if self._folder is None:
+            return
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            new = self._folder / f"{name}.{secrets.token_hex(4)}"
+            new.write_text(json.dumps(content), encoding="utf-8")
+            new.replace(self._folder / name)
