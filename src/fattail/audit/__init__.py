@@ -11,11 +11,14 @@ under either dataset, which no other attack on these two datasets can beat.
 
 from fattail.audit.attacks import LowerBound, attack, lower_bound, tradeoff, transcript_attack, weakened
 from fattail.audit.likelihood import privacy_loss
+from fattail.audit.recorder import Finding, Spending, record_and_replay
 from fattail.audit.replays import Dataset, Step, fuzz, hostile_rows, moved, replay
 
 __all__ = [
     "Dataset",
+    "Finding",
     "LowerBound",
+    "Spending",
     "Step",
     "attack",
     "fuzz",
@@ -23,6 +26,7 @@ __all__ = [
     "lower_bound",
     "moved",
     "privacy_loss",
+    "record_and_replay",
     "replay",
     "tradeoff",
     "transcript_attack",
