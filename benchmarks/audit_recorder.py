@@ -219,14 +219,15 @@ def audited(target: Target, data: Data, neighbor: Data) -> audit.Finding:
 
 
 def by_dp_accounting(spent: tuple[events.Event, ...], delta: float) -> float:
-    """The same spending as an epsilon by dp-accounting: Gaussians and pure releases by their loss distributions.
+    """The same spending as an epsilon by dp-accounting, from loss distributions.
 
-    Selections are entered as zero-concentrated releases, through the Renyi accountant, where there are any.
+    It knows no selections: these are entered as the Gaussian releases that dominate them. Releases of which only
+    zero-concentrated DP is known go through its Renyi accountant. Subsampling is left to the tests of events.
     """
     from dp_accounting import dp_event, rdp
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    mu2 = sum(e.cost().mu2 for e in spent)
+    mu2 = sum(e.cost().mu2 + (e.cost().pure_mu2 if isinstance(e, events.BoundedRange) else 0.0) for e in spent)
     pure = [e.epsilon for e in spent if isinstance(e, events.Pure)]
     rho = sum(e.cost().rho for e in spent)
     basic = sum(e.count * e.epsilon for e in spent if isinstance(e, events.Approximate))
@@ -236,7 +237,10 @@ def by_dp_accounting(spent: tuple[events.Event, ...], delta: float) -> float:
         accountant = rdp.RdpAccountant()
         accountant.compose(dp_event.ZCDpEvent(rho + mu2 / 2 + sum(e * e / 2 for e in pure)))
         return float(accountant.get_epsilon(delta)) + basic
-    parts = [pld.from_privacy_parameters(pld.common.DifferentialPrivacyParameters(e, 0.0)) for e in pure]
+    parts = [
+        pld.from_privacy_parameters(pld.common.DifferentialPrivacyParameters(e, 0.0), value_discretization_interval=1e-3)
+        for e in pure
+    ]
     if mu2:
         parts.append(pld.from_gaussian_mechanism(1 / math.sqrt(mu2), value_discretization_interval=1e-3))
     if not parts:
@@ -259,7 +263,15 @@ def main() -> None:
             outcome = "refused" if finding.claim is None and not finding.violations else "; ".join(finding.violations)
             bad += bool(finding.violations)
             lines.append(
-                [target.name, name, len(finding.releases) - 1, f"{finding.ratio:.6f}", f"{finding.epsilon:.4f}", f"{second:.4f}", outcome]
+                [
+                    target.name,
+                    name,
+                    len(finding.releases) - 1,
+                    f"{finding.ratio:.6f}",
+                    f"{finding.epsilon:.4f}",
+                    f"{second:.4f}",
+                    outcome,
+                ]
             )
             if finding.violations:
                 print(target.name, "|", name, "|", outcome[:400], flush=True)

@@ -27,8 +27,10 @@ import random
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -36,10 +38,11 @@ from unittest import mock
 
 import numpy as np
 
-from fattail.audit.sinh_normal import SinhNormal, epsilon_at, normal_epsilon, rho_of
+from fattail.audit.sinh_normal import SinhNormal, bent, epsilon_at, mu_of, normal_epsilon, rho_of
 from fattail.card import Card
 from fattail.model_io import save_model
 from fattail.privacy import Curator, Mechanism, PrivacyReport, events, ledger
+from fattail.privacy import curator as curator_module
 from fattail.privacy.accountant import epsilon_of
 from fattail.privacy.mechanisms import SmoothNoise
 from fattail.privacy.noise import SecureNoise
@@ -71,9 +74,14 @@ class Spending:
     @property
     def ratio(self) -> float:
         """Spent over charged, as a ratio of sensitivities; above 1 refutes the claim."""
-        if not self.spent:
-            return 0.0
-        return math.inf if self.charged is None else math.sqrt(sum(map(_rho, self.spent)) / _rho(self.charged)) / _ROUNDING
+        if not self.spent or self.charged is None:
+            return math.inf if self.spent else 0.0
+        if isinstance(self.charged, events.Pure):
+            # So many pure releases of a given size: compared one by one, or by their sums if there are more.
+            sizes = [e.epsilon for e in self.spent if isinstance(e, events.Pure)]
+            few = len(sizes) <= self.charged.count
+            return (max(sizes) if few else sum(sizes) / self.charged.count) / self.charged.epsilon / _ROUNDING
+        return math.sqrt(sum(map(_rho, self.spent)) / _rho(self.charged)) / _ROUNDING
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,8 @@ class Finding:
         Where the replay left the recorded sequence of steps; empty if it did not.
     early : tuple of str
         Releases that were sampled before the account was charged.
+    coarse : tuple of str
+        Releases whose noise lies on a grid that is stretched by a private scale: their last bits tell the data.
     claim : tuple of (epsilon, delta), or None
         Of the fit's report; None if the fit raised.
     """
@@ -97,6 +107,7 @@ class Finding:
     escapes: tuple[str, ...]
     diverged: str
     early: tuple[str, ...]
+    coarse: tuple[str, ...]
     claim: tuple[float, float] | None
 
     @property
@@ -117,9 +128,12 @@ class Finding:
     @property
     def violations(self) -> tuple[str, ...]:
         """In words, all that refutes the claim; empty if nothing does."""
-        found = [f"{r.release or 'outside of any release'}: moves {r.ratio:.4g} of its charge" for r in self.releases if r.ratio > 1]
+        found = [
+            f"{r.release or 'outside of any release'}: moves {r.ratio:.4g} of its charge" for r in self.releases if r.ratio > 1
+        ]
         found += [f"differs between neighbors: {name}" for name in self.escapes]
         found += [f"sampled before the charge: {name}" for name in self.early]
+        found += [f"the last bits tell the scale: {name}" for name in self.coarse]
         if self.diverged:
             found.append(f"the sequence of steps depends on a row: {self.diverged}")
         if self.claim is not None and self.epsilon > self.claim[0] * _ROUNDING:
@@ -127,7 +141,9 @@ class Finding:
         return tuple(found)
 
 
-def record_and_replay(fit: Callable[..., Any], data: tuple[Any, ...], neighbor: tuple[Any, ...]) -> Finding:
+def record_and_replay(
+    fit: Callable[..., Any], data: tuple[Any, ...], neighbor: tuple[Any, ...], order: Sequence[int] | None = None
+) -> Finding:
     """Record ``fit(*data)``, replay ``fit(*neighbor)`` with the same noisy answers, and compare.
 
     Parameters
@@ -137,6 +153,9 @@ def record_and_replay(fit: Callable[..., Any], data: tuple[Any, ...], neighbor: 
         ``ledger`` (a new one for each call) the order of charges and samples is checked too.
     data, neighbor : tuples
         Arguments of ``fit``, in any physical form.
+    order : sequence of int, optional
+        Where the rows of ``neighbor`` stood in ``data``, if its rows were moved too: secret labels of rows
+        go with them. Labels that do not depend on values are as likely in one order as in another.
 
     Returns
     -------
@@ -154,7 +173,7 @@ def record_and_replay(fit: Callable[..., Any], data: tuple[Any, ...], neighbor: 
     >>> finding.violations, round(finding.ratio, 3)
     ((), 1.0)
     """
-    tape = Tape()
+    tape = Tape(order)
     ours = observed(fit, data, tape)
     tape.rewind()
     escapes, diverged = [], ""
@@ -165,7 +184,7 @@ def record_and_replay(fit: Callable[..., Any], data: tuple[Any, ...], neighbor: 
             diverged = f"it ends {tape.left} steps early"
     except _Diverged as error:
         diverged = str(error)
-    return Finding(tape.spendings(), tuple(escapes), diverged, tape.early(), ours["claim"])
+    return Finding(tape.spendings(), tuple(escapes), diverged, tape.early(), tape.coarse, ours["claim"])
 
 
 class _Diverged(BaseException):
@@ -181,15 +200,17 @@ class _Step:
     private: Any
     output: Any
     release: int
-    cost: Callable[[Any, Any], tuple[events.Event, ...]] | None
+    cost: Callable[[Any, Any, Any], tuple[events.Event, ...]] | None
     other: Any = field(default=None)
 
 
 class Tape:
     """All steps of a fit in their order; the second time they are compared, and answered from the record."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: Sequence[int] | None = None) -> None:
         self.steps: list[_Step] = []
+        self.coarse: tuple[str, ...] = ()
+        self._order = order
         self._plan: list[tuple[str, events.Event | None]] = [("", None)]  # the releases, after all that belongs to none
         self._at = -1  # recording
         self._release = self._count = 0
@@ -213,11 +234,13 @@ class Tape:
         spent: list[list[events.Event]] = [[] for _ in self._plan]
         for step in self.steps:
             if step.cost is not None and step.other is not None:
-                spent[step.release] += step.cost(step.private, step.other)
+                spent[step.release] += step.cost(step.private, step.other, step.output)
         found = []
         for (name, charged), each in zip(self._plan, spent, strict=True):
             if isinstance(charged, events.SubsampledGaussian):
-                each = [events.SubsampledGaussian(e.noise_multiplier, charged.rate) for e in each if isinstance(e, events.Gaussian)]
+                each = [
+                    events.SubsampledGaussian(e.noise_multiplier, charged.rate) for e in each if isinstance(e, events.Gaussian)
+                ]
             found.append(Spending(name, tuple(each), charged))
         return tuple(found)
 
@@ -253,7 +276,9 @@ class Tape:
 
         def tapped_invoke(measurement: Any, value: Any) -> Any:
             noise = _Noise(measurement, self._picking)
-            return self.step(noise.kind, (noise, np.shape(value)), np.array(value), lambda: invoke(measurement, value), noise.cost)
+            return self.step(
+                noise.kind, (noise, np.shape(value)), np.array(value), lambda: invoke(measurement, value), noise.cost
+            )
 
         def tapped_system(size: int) -> Any:
             return self.step("bytes", size, None, lambda: system(size)) if _is_ours(sys._getframe(1)) else system(size)
@@ -296,6 +321,10 @@ class Tape:
         ]
         accounts = [cls for cls in vars(ledger).values() if isinstance(cls, type) and "charge" in vars(cls)]
         patches += [mock.patch.object(cls, "charge", self._charging(vars(cls)["charge"])) for cls in accounts]
+        if hasattr(curator_module, "charge_all"):
+            patches.append(mock.patch.object(curator_module, "charge_all", self._charging(curator_module.charge_all)))
+        if find_spec("fattail.privacy.labels"):
+            patches.append(self._labels())
         smooth = [cls for cls in (SmoothNoise, *SmoothNoise.__subclasses__()) if "sample" in vars(cls)]
         patches += [mock.patch.object(cls, "sample", self._smooth(vars(cls)["sample"])) for cls in smooth]
         with contextlib.ExitStack() as stack:
@@ -311,16 +340,40 @@ class Tape:
 
         return tapped
 
+    def _labels(self) -> Any:
+        """Secret labels follow the rows into their new order."""
+        SecretOrder = import_module("fattail.privacy.labels").SecretOrder
+        drawn = SecretOrder._drawn
+
+        def tapped(secret: Any, start: int, stop: int, purpose: bytes) -> Any:
+            if self._order is None or self._at < 0:
+                return drawn(secret, start, stop, purpose)
+            return drawn(secret, 0, secret.n, purpose)[np.asarray(self._order)][start:stop]
+
+        return mock.patch.object(SecretOrder, "_drawn", tapped)
+
     def _smooth(self, sample: Callable[..., Any]) -> Callable[..., Any]:
         """Noise of a private scale is no public measurement of a private value: it is taken as a whole."""
 
         def tapped(mechanism: Any, source: Any, bounded: Any, rho: float) -> Any:
-            def at(z: float) -> Any:
-                return sample(mechanism, SimpleNamespace(normal=lambda size: np.full(size, z)), bounded, rho)
+            if self._inside:
+                return sample(mechanism, source, bounded, rho)
 
+            def at(z: float) -> Any:
+                draws = SimpleNamespace(
+                    normal=lambda size: np.full(size, z), smooth=lambda value, scale, width: value + scale * bent(z, width)
+                )
+                return sample(mechanism, draws, bounded, rho)
+
+            noise, many = SinhNormal.of(at), -(-100 // bounded.size)
+            if self._at < 0 and not self.coarse:
+                self._inside = True
+                outputs = np.array([np.ravel(sample(mechanism, source, bounded, rho)) for _ in range(many)])
+                self._inside = False
+                self.coarse = (mechanism.name,) if noise.lattice(outputs) else ()
             one = replace(mechanism, share=rho, count=1, folds=False).event(1.0)
             public = (mechanism, one, np.shape(bounded._value))
-            return self.step("smooth noise", public, SinhNormal.of(at), lambda: sample(mechanism, source, bounded, rho), _SmoothCost(one))
+            return self.step("smooth noise", public, noise, lambda: sample(mechanism, source, bounded, rho), _SmoothCost(one))
 
         return tapped
 
@@ -337,29 +390,34 @@ class _Noise:
     def __init__(self, measurement: Any, picking: bool) -> None:
         metric = str(measurement.input_metric)
         unit = float(measurement.map(1 if "i64" in metric else 1.0))
-        for name, value in (("metric", metric), ("measure", str(measurement.output_measure)), ("unit", unit), ("picking", picking)):
+        for name, value in (
+            ("metric", metric),
+            ("measure", str(measurement.output_measure)),
+            ("unit", unit),
+            ("picking", picking),
+        ):
             object.__setattr__(self, name, value)
 
     @property
     def kind(self) -> str:
         return f"{self.metric} to {self.measure}"
 
-    def cost(self, ours: Any, theirs: Any) -> tuple[events.Event, ...]:
+    def cost(self, ours: Any, theirs: Any, output: Any) -> tuple[events.Event, ...]:
         """What two inputs spend, from the loss ``unit`` at distance 1."""
         change = np.ravel(ours).astype(object) - np.ravel(theirs).astype(object)
-        if not np.any(change):
-            return ()
         size, width = np.abs(change).astype(np.float64), float(max(change) - min(change))
         kind = (self.metric[: self.metric.index("Distance")], self.measure)
         if kind == ("L2", "ZeroConcentratedDivergence"):
-            return (events.Gaussian(1 / math.sqrt(2 * self.unit * float(np.sum(size**2)))),)
+            moved = float(np.sum(size**2))
+            return (events.Gaussian(1 / math.sqrt(2 * self.unit * moved)),) if moved else ()
         if kind == ("L1", "MaxDivergence"):
             # Who sees only which entry is largest does not see what moves all of them alike.
-            return (events.Pure(self.unit * (width if self.picking else float(np.sum(size)))),) if width or not self.picking else ()
+            return tuple(events.Pure(self.unit * float(m)) for m in ([width] if self.picking else size) if m)
         if kind == ("LInf", "ZeroConcentratedDivergence"):
-            # The log odds of a pick move by the range of the changes: 1 or, two-sided, 2 for the map's distance of 1.
-            width /= 1.0 if "monotonic" in self.metric else 2.0
-            return (events.ZeroConcentrated(self.unit * width**2),) if width else ()
+            # The log odds of a pick move by the range of the changes: 1 or, two-sided, 2 at the map's distance of 1.
+            picks, range_at_1 = len(output), 1.0 if "monotonic" in self.metric else 2.0
+            eta = math.sqrt(8 * self.unit / picks) * width / range_at_1
+            return (events.BoundedRange(eta, picks),) if width else ()
         raise NotImplementedError(f"what {self.kind} spends")
 
 
@@ -367,10 +425,12 @@ class _Noise:
 class _SmoothCost:
     charged: events.Event
 
-    def __call__(self, ours: SinhNormal, theirs: SinhNormal) -> tuple[events.Event, ...]:
+    def __call__(self, ours: SinhNormal, theirs: SinhNormal, output: Any) -> tuple[events.Event, ...]:
         if np.array_equal(ours.center, theirs.center) and np.array_equal(ours.scale, theirs.scale):
             return ()
         coordinates = range(len(ours.center))
+        if isinstance(self.charged, events.Gaussian):
+            return tuple(events.Gaussian(1 / mu) for mu in (mu_of(ours, theirs, j) for j in coordinates) if mu > 1e-8)
         if isinstance(self.charged, events.ZeroConcentrated):
             return tuple(events.ZeroConcentrated(rho) for rho in (rho_of(ours, theirs, j) for j in coordinates) if rho > 0)
         assert isinstance(self.charged, events.Approximate)
@@ -383,13 +443,10 @@ class _SmoothCost:
 
 
 def _is_ours(frame: FrameType | None) -> bool:
-    """Whether a call comes from the library and not from the compiler of its kernels, which names files at random."""
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name.startswith(("fattail.", "numba.")):
-            return bool(name.startswith("fattail."))
+    """Whether the library asks for bytes, and not a compiler or a cluster that names its files and tasks."""
+    while frame is not None and frame.f_globals.get("__name__") in ("random", "secrets"):
         frame = frame.f_back
-    return False
+    return frame is not None and str(frame.f_globals.get("__name__")).startswith("fattail.")
 
 
 def _rho(event: events.Event) -> float:

@@ -16,6 +16,7 @@ from scipy import special
 from scipy.stats import ncx2
 
 from fattail.privacy import epsilon_of, events
+from fattail.privacy.accountant import gaussian_delta
 
 Floats = NDArray[np.float64]
 
@@ -46,20 +47,36 @@ class SinhNormal:
         one, two = at[1.0] - at[-1.0], at[2.0] - at[-2.0]
         width = float(np.median(np.arccosh(np.maximum(two / (2 * one), 1.0))))
         width = 0.0 if width < 1e-4 else width
-        found = cls(at[0.0], one / (2 * _bent(1.0, width)), width)
-        if not np.allclose(at[3.0] - found.center, found.scale * _bent(3.0, width), rtol=1e-3):
+        found = cls(at[0.0], one / (2 * bent(1.0, width)), width)
+        if not np.allclose(at[3.0] - found.center, found.scale * bent(3.0, width), rtol=1e-3):
             raise NotImplementedError("noise of another shape")
         return found
 
+    def lattice(self, outputs: Floats) -> int | None:
+        """Binary digits of the normal draws behind ``outputs``, if they have few: that would be seen in the last bits.
 
-def _bent(z: float | Floats, width: float) -> Floats:
+        Draws on a grid of ``2**-b`` are whole multiples of it when they are computed back, and their phases agree.
+        Real draws have phases that cancel: 0.5 is seven standard deviations for 100 outputs. ``outputs`` are one
+        row per draw.
+        """
+        away = (outputs - self.center) / self.scale
+        draws = np.arcsinh(self.width * away) / self.width if self.width else away
+        blur = np.spacing(np.abs(outputs)) / self.scale  # of the double in which an output is written
+        for bits in range(16, 61):
+            seen = blur * 2.0**bits < 0.05
+            if np.sum(seen) >= 100 and np.mean(np.cos(2 * np.pi * np.mod(draws[seen] * 2.0**bits, 1.0))) > 0.5:
+                return bits
+        return None
+
+
+def bent(z: float | Floats, width: float) -> Floats:
     return np.asarray(np.sinh(width * np.asarray(z)) / width if width else z, dtype=np.float64)
 
 
 def losses(ours: SinhNormal, theirs: SinhNormal, j: int) -> Floats:
     """Log odds of ``ours`` against ``theirs`` in coordinate ``j``, at the outputs of ``ours`` for the normal quantiles."""
     width = ours.width
-    shifted = (ours.scale[j] * _bent(_Z, width) + ours.center[j] - theirs.center[j]) / theirs.scale[j]
+    shifted = (ours.scale[j] * bent(_Z, width) + ours.center[j] - theirs.center[j]) / theirs.scale[j]
     back = np.arcsinh(width * shifted) / width if width else shifted
 
     def log_density(z: Floats, scale: float) -> Floats:
@@ -98,6 +115,21 @@ def rho_of(ours: SinhNormal, theirs: SinhNormal, j: int) -> float:
         for order in _ORDERS:
             divergence = float(special.logsumexp(_LOG_MASS + (order - 1) * loss)) / (order - 1)
             worst = max(worst, divergence / order)
+    return worst
+
+
+def mu_of(ours: SinhNormal, theirs: SinhNormal, j: int) -> float:
+    """Smallest mu for which coordinate ``j`` is mu-Gaussian DP, both ways, over a grid of epsilons."""
+    worst = 0.0
+    for loss in (losses(ours, theirs, j), losses(theirs, ours, j)):
+        for epsilon in np.linspace(0.0, float(np.max(loss[np.abs(_Z) < 8])), 24, endpoint=False):
+            over = loss > epsilon
+            log_delta = float(special.logsumexp(_LOG_MASS[over] + np.log(-np.expm1(epsilon - loss[over]))))
+            low, high = 1e-9, 1e3
+            for _ in range(50):
+                mid = math.sqrt(low * high)
+                low, high = (low, mid) if gaussian_delta(epsilon, mid) >= math.exp(log_delta) else (mid, high)
+            worst = max(worst, low)
     return worst
 
 
