@@ -305,12 +305,11 @@ def test_a_grid_that_a_private_scale_stretches_is_caught():
     """The noise of public steps times a private scale: its last bits tell the scale."""
 
     def sample(mechanism, source, bounded, rho):
-        width, _, scale = mechanism._constants
         if hasattr(source, "seeded"):
             z = SecureNoise().gaussian(np.zeros(bounded.size, dtype=np.int64), 2.0**40) / 2.0**40
         else:  # asked what it does with a given draw
             z = source.normal(bounded.size)
-        return bounded._value + bounded._smooth / (scale * mechanism._epsilon(rho)) * np.sinh(width * z) / width
+        return bounded._value + 10 * bounded._smooth * np.sinh(0.4 * z) / 0.4
 
     target = cases.Target("DPMean", "trimmed", {"moment_bound": 200.0})
     data = pair("DPMean", "moderate")
