@@ -20,11 +20,14 @@ from fattail.audit.attacks import (
     weakened,
 )
 from fattail.audit.likelihood import privacy_loss
+from fattail.audit.recorder import Finding, Spending, record_and_replay
 from fattail.audit.replays import Dataset, Step, fuzz, hostile_rows, moved, replay
 
 __all__ = [
     "Dataset",
+    "Finding",
     "LowerBound",
+    "Spending",
     "Step",
     "attack",
     "coarse_draws",
@@ -34,6 +37,7 @@ __all__ = [
     "lower_bound",
     "moved",
     "privacy_loss",
+    "record_and_replay",
     "replay",
     "tradeoff",
     "transcript_attack",

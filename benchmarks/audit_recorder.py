@@ -1,0 +1,287 @@
+"""Record and replay every registered method on neighbors made to break it.
+
+    python benchmarks/audit_recorder.py [--only NAME]
+
+Each line of ``results/audit_recorder.csv`` is one pair of neighbors: the largest ratio of what it
+spends to what was charged, the epsilon that all its releases spend together by our accountant and
+by dp-accounting, and what refutes the claim, if anything does. See `fattail.audit.recorder`.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import fattail
+from fattail import audit
+from fattail.privacy import Budget, events
+
+RESULTS = Path(__file__).parent / "results" / "audit_recorder.csv"
+EPSILON, DELTA = 1.0, 1e-5
+UNSUPERVISED = ("DPMean", "DPGaussianMixture")
+CLASSIFIERS = ("DPLogisticRegression", "DPSparseClassifier")
+ROW = 5  # the one that is replaced
+
+Data = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Target:
+    """An estimator with public parameters."""
+
+    estimator: str
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return "-".join([self.estimator, self.method, *(f"{k}={v}" for k, v in self.options.items())])
+
+    def fit(self, *data: Any) -> Any:
+        """Fit with secure noise and an account of its own."""
+        sparse_ones = {"sparsity": 2} if "Sparse" in self.estimator else {}
+        options = {"epsilon": EPSILON, "delta": DELTA, "method": self.method, **sparse_ones, **self.options}
+        return getattr(fattail, self.estimator)(ledger=Budget(EPSILON, DELTA), **options).fit(*data)
+
+
+# Parameters that lead to code which no default does.
+VARIANTS = (
+    Target("DPMean", "trimmed", {"moment_bound": 200.0}),
+    Target("DPMean", "truncated", {"moment_bound": 1.0, "missing": "zero"}),
+    Target("DPMean", "median_of_means", {"groups": 5}),
+    Target("DPMean", "auto", {"missing": "zero"}),
+    Target("DPLinearRegression", "sample_aggregate", {"aggregation": "smooth"}),
+    Target("DPLinearRegression", "clipped", {"batch_size": 60}),
+    Target("DPLogisticRegression", "clipped", {"batch_size": 60}),
+    Target("DPLinearRegression", "smoothed", {"splitting": True}),
+    Target("DPLinearRegression", "median_of_means", {"splitting": True, "groups": 3}),
+    Target("DPLinearRegression", "trimmed", {"splitting": True}),
+    Target("DPHuberRegressor", "auto", {"fit_intercept": False}),
+    Target("DPLinearRegression", "auto", {"radius": 1.0, "alpha": 0.1}),
+    Target("DPSparseRegressor", "auto", {"sparsity": "auto"}),
+    Target("DPSparseRegressor", "iht_truncated", {"peeling": "laplace"}),
+    Target("DPSparseRegressor", "iht_huber", {"peeling": "laplace", "splitting": True}),
+    Target("DPSparseClassifier", "ight", {"splitting": True}),
+    Target("DPSparseRegressor", "knowledge_transfer", {"fit_intercept": False}),
+    Target("DPGaussianMixture", "auto", {"n_components": 3}),
+    Target("DPGaussianMixture", "auto", {"covariance_type": "diag"}),
+    Target("DPGaussianMixture", "auto", {"symmetric": True}),
+    Target("DPGaussianMixture", "smoothed", {"split": True}),
+    Target("DPMixtureOfRegressions", "auto", {"split": True}),
+    Target("DPMissingCovariateRegression", "auto", {"fit_intercept": False}),
+)
+
+
+def targets() -> list[Target]:
+    """Every registered method, and the variants."""
+    registered = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
+    return [*(Target(estimator, method) for estimator, method in registered), *VARIANTS]
+
+
+def dataset(estimator: str, n: int = 240, seed: int = 2) -> Data:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(3, (n, 3))
+    if estimator in UNSUPERVISED:
+        return (X,)
+    y = X @ [2.0, -1.0, 0.0] + rng.standard_t(2, n)
+    return X, (y > 0).astype(int) if estimator in CLASSIFIERS else y
+
+
+def replaced(data: Data, row: Any, y: float | None = None) -> Data:
+    """A copy with another row, and another response or label if the data have one."""
+    X = data[0].copy()
+    X[ROW] = row
+    if len(data) == 1:
+        return (X,)
+    t = data[1].copy()
+    t[ROW] = 1 - t[ROW] if t.dtype.kind == "i" else y if y is not None else t[ROW]
+    return X, t
+
+
+Pair = tuple[str, Data, Data]
+
+
+def values(estimator: str) -> Iterator[Pair]:
+    """One row of a usual table becomes an extreme one."""
+    data = dataset(estimator)
+    signs = np.array([1.0, -1.0, 1.0])
+    own = data[0][ROW]
+    rows = {
+        "huge": (1e308 * signs, -1e308),
+        "opposite of huge": (-1e308 * signs, 1e308),
+        "tiny": (5e-324 * signs, 5e-324),
+        "zero": (np.zeros(3), 0.0),
+        "one cell": ([1e6, 0.0, 0.0], 1e160),
+        "half of the range": (1e160 * signs, -1e160),
+        "2^53": (2.0**53 * signs, 2.0**53),
+        "near copy": (own + 1e-12, None),
+        "turned over": (-own, None),
+        "moderate": (4.0 * signs, 20.0),
+    }
+    for name, (row, y) in rows.items():
+        yield name, data, replaced(data, row, y)
+    if len(data) == 2 and estimator not in CLASSIFIERS:
+        yield "response only", data, replaced(data, own, 1e300)
+
+
+def tables(estimator: str) -> Iterator[Pair]:
+    """One row of an unusual table becomes an extreme one."""
+    X, *rest = dataset(estimator)
+    order = np.argsort(X[:, 0], kind="stable")
+    unusual: dict[str, Data] = {
+        "point mass": (np.full_like(X, 7.0), *rest),
+        "all zero": (np.zeros_like(X), *rest),
+        "duplicates": tuple(np.repeat(a[:24], 10, axis=0) for a in (X, *rest)),
+        "mixed units": (X * [1e12, 1.0, 1e-9], *rest),
+        "copies of a column": (np.repeat(X[:, :1], 3, axis=1), *rest),
+        "one cluster far away": (X + 1e9, *rest),
+        "sorted": tuple(a[order] for a in (X, *rest)),
+        "twelve rows": tuple(a[:12] for a in (X, *rest)),
+        "columns of noughts and ones": ((X > 0).astype(float), *rest),
+    }
+    if estimator in CLASSIFIERS:
+        unusual["one label"] = (X, np.zeros_like(rest[0]))
+        unusual["separated"] = (X, (X[:, 0] > 0).astype(int))
+    elif rest:
+        unusual["constant response"] = (X, np.full_like(rest[0], 3.0))
+        unusual["no noise"] = (X, X @ [2.0, -1.0, 0.0])
+    for name, data in unusual.items():
+        yield name, data, replaced(data, [1e9, -1e9, 1e9], -1e9)
+        yield f"{name}, gently", data, replaced(data, [1.0, 2.0, -3.0], 2.5)
+
+
+def streams(estimator: str) -> Iterator[Pair]:
+    """Chunks, whose cells are not looked at beforehand: anything may be in them."""
+    data = dataset(estimator)
+
+    def stream(arrays: Data) -> Data:
+        def factory() -> Iterator[Any]:
+            for k in range(0, len(arrays[0]), 50):
+                chunk = tuple(a[k : k + 50] for a in arrays)
+                yield chunk if len(chunk) > 1 else chunk[0]
+
+        return (factory,)
+
+    for name, row, y in (
+        ("NaN", np.full(3, np.nan), math.nan),
+        ("infinity", np.array([np.inf, -np.inf, np.inf]), -math.inf),
+        ("one NaN", np.array([0.5, np.nan, 1e300]), 1e300),
+    ):
+        yield f"stream, {name}", stream(data), stream(replaced(data, row, y))
+    if estimator == "DPMissingCovariateRegression":
+        yield "missing cells", data, replaced(data, [np.nan, 1.0, np.nan], 3.0)
+        yield "missing row", data, replaced(data, np.full(3, np.nan), -1e300)
+
+
+def duplicated(X: np.ndarray, row: int, times: int, value: float) -> Any:
+    """CSR in which one row stores each of its cells many times over."""
+    n, d = X.shape
+    lengths = np.full(n, d)
+    lengths[row] = d * times
+    data, indices = np.repeat(X.ravel(), 1), np.tile(np.arange(d), n)
+    before, after = row * d, (row + 1) * d
+    data = np.concatenate([data[:before], np.full(d * times, value), data[after:]])
+    indices = np.concatenate([indices[:before], np.tile(np.arange(d), times), indices[after:]])
+    return sparse.csr_matrix((data, indices, np.concatenate(([0], np.cumsum(lengths)))), shape=X.shape)
+
+
+def sparse_rows(estimator: str) -> Iterator[Pair]:
+    X, *rest = dataset(estimator)
+    plain = sparse.csr_matrix(X)
+    yield "CSR, duplicates", (plain, *rest), (duplicated(X, ROW, 3000, 1.0), *rest)
+    yield "CSR, canceling duplicates", (plain, *rest), (duplicated(X, ROW, 2, 1e308), *rest)
+    stored = X * (np.abs(X) > 1)
+    zeros = sparse.csr_matrix((stored.ravel(), np.tile(np.arange(3), len(X)), 3 * np.arange(len(X) + 1)), shape=X.shape)
+    yield "CSR, stored zeros", (sparse.csr_matrix(stored), *rest), (zeros, *rest)
+    yield "CSR, huge", (plain, *rest), (sparse.csr_matrix(replaced((X,), [1e308, -1e308, 0.0])[0]), *rest)
+
+
+GROUPS: tuple[Callable[[str], Iterator[Pair]], ...] = (values, tables, streams, sparse_rows)
+
+
+def pairs(estimator: str) -> Iterator[Pair]:
+    """All neighbors for an estimator."""
+    for group in GROUPS:
+        yield from group(estimator)
+
+
+def audited(target: Target, data: Data, neighbor: Data) -> audit.Finding:
+    with np.errstate(all="ignore"):
+        return audit.record_and_replay(target.fit, data, neighbor)
+
+
+def by_dp_accounting(spent: tuple[events.Event, ...], delta: float) -> float:
+    """The same spending as an epsilon by dp-accounting, from loss distributions.
+
+    It knows no selections: these are entered as the Gaussian releases that dominate them. Releases of which only
+    zero-concentrated DP is known go through its Renyi accountant. Subsampling is left to the tests of events.
+    """
+    from dp_accounting import dp_event, rdp
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    mu2 = sum(e.cost().mu2 + (e.cost().pure_mu2 if isinstance(e, events.BoundedRange) else 0.0) for e in spent)
+    pure = [e.epsilon for e in spent if isinstance(e, events.Pure)]
+    rho = sum(e.cost().rho for e in spent)
+    basic = sum(e.count * e.epsilon for e in spent if isinstance(e, events.Approximate))
+    if any(isinstance(e, events.SubsampledGaussian) for e in spent):
+        return math.nan
+    if rho:
+        accountant = rdp.RdpAccountant()
+        accountant.compose(dp_event.ZCDpEvent(rho + mu2 / 2 + sum(e * e / 2 for e in pure)))
+        return float(accountant.get_epsilon(delta)) + basic
+    parts = [
+        pld.from_privacy_parameters(pld.common.DifferentialPrivacyParameters(e, 0.0), value_discretization_interval=1e-3)
+        for e in pure
+    ]
+    if mu2:
+        parts.append(pld.from_gaussian_mechanism(1 / math.sqrt(mu2), value_discretization_interval=1e-3))
+    if not parts:
+        return basic
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.compose(part)
+    return float(whole.get_epsilon_for_delta(delta)) + basic
+
+
+def main() -> None:
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+    lines, bad = [], 0
+    for target in targets():
+        if only not in target.name:
+            continue
+        for name, data, neighbor in pairs(target.estimator):
+            finding = audited(target, data, neighbor)
+            second = by_dp_accounting(finding.spent, DELTA) if finding.claim else math.nan
+            outcome = "refused" if finding.claim is None and not finding.violations else "; ".join(finding.violations)
+            bad += bool(finding.violations)
+            lines.append(
+                [
+                    target.name,
+                    name,
+                    len(finding.releases) - 1,
+                    f"{finding.ratio:.6f}",
+                    f"{finding.epsilon:.4f}",
+                    f"{second:.4f}",
+                    outcome,
+                ]
+            )
+            if finding.violations:
+                print(target.name, "|", name, "|", outcome[:400], flush=True)
+    print(f"{len(lines)} pairs, {bad} with violations")
+    if not only:
+        with RESULTS.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["method", "neighbors", "releases", "ratio", "epsilon", "epsilon_dp_accounting", "violations"])
+            writer.writerows(lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+"""Every method recorded and replayed on hostile neighbors; every known kind of bug planted, and caught."""
+
+import importlib.util
+import sys
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import fattail
+from fattail import audit
+from fattail.privacy import Bounded, Budget, Curator, Gaussian, Laplace
+from fattail.privacy.mechanisms import SmoothNoise
+from fattail.privacy.noise import SecureNoise
+
+PATH = Path(__file__).parents[2] / "benchmarks" / "audit_recorder.py"
+spec = importlib.util.spec_from_file_location("audit_recorder", PATH)
+cases = sys.modules["audit_recorder"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(cases)
+
+TARGETS = cases.targets()
+each_target = pytest.mark.parametrize("target", TARGETS, ids=[t.name for t in TARGETS])
+
+
+def pair(estimator, wanted):
+    return next((data, neighbor) for name, data, neighbor in cases.pairs(estimator) if name == wanted)
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if not t.options], ids=lambda t: t.name)
+def test_a_replay_refutes_no_claim(target):
+    finding = cases.audited(target, *pair(target.estimator, "huge"))
+    assert finding.claim == (cases.EPSILON, cases.DELTA) and finding.ratio > 0
+    assert finding.violations == ()
+
+
+@pytest.mark.slow
+@each_target
+def test_no_replay_refutes_a_claim(target):
+    for name, data, neighbor in cases.pairs(target.estimator):
+        finding = cases.audited(target, data, neighbor)
+        assert finding.violations == (), name
+        if finding.claim:
+            assert not cases.by_dp_accounting(finding.spent, cases.DELTA) > cases.EPSILON * 1.1, name
+
+
+@pytest.mark.parametrize(
+    ("estimator", "first", "second"),
+    [
+        ("DPMean", "auto", "truncated"),
+        ("DPLinearRegression", "auto", "smoothed"),
+        ("DPLogisticRegression", "auto", "clipped"),
+        ("DPSparseRegressor", "auto", "iht_huber"),
+        ("DPGaussianMixture", "smoothed", "auto"),
+        ("DPMixtureOfRegressions", "smoothed", "auto"),
+        ("DPMissingCovariateRegression", "smoothed", "auto"),
+    ],
+)
+def test_a_second_fit_keeps_nothing_of_the_first(estimator, first, second):
+    data, neighbor = pair(estimator, "moderate")
+    options = {"sparsity": 2} if "Sparse" in estimator else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = [getattr(fattail, estimator)(epsilon=20.0, method=first, **options).fit(*d) for d in (data, neighbor)]
+    ready = iter(models)
+    finding = audit.record_and_replay(lambda *d: next(ready).set_params(epsilon=1.0, method=second).fit(*d), data, neighbor)
+    assert finding.violations == ()
+
+
+# --- bugs -----------------------------------------------------------------------------------------
+
+N, ONE = 200, 1 << 20
+OURS, THEIRS = np.zeros((N, 1)), np.zeros((N, 1))
+OURS[3], THEIRS[3] = 50.0, -50.0
+
+
+def total(X, clip=1.0):
+    with np.errstate(invalid="ignore"):
+        return np.array([np.sum(np.rint(np.clip(X, -clip, clip) * ONE).astype(np.int64))])
+
+
+def bounded(X, sensitivity=2.0, **options):
+    return Bounded(total(X), sensitivity * ONE, unit=1 / (ONE * N), **options)
+
+
+def fitted(algorithm, model, X, budget=True):
+    """Run a small algorithm as a fit of ``model``."""
+    curator = Curator(1.0, 1e-5, ledger=Budget(1.0, 1e-5) if budget else None, label="small")
+    model.mean_ = algorithm(curator, X, model)
+    model.interval_ = np.stack([model.mean_ - 1, model.mean_ + 1])
+    model.privacy_ = curator.report()
+    return model
+
+
+def planted(algorithm, ours=OURS, theirs=THEIRS):
+    return audit.record_and_replay(lambda X: fitted(algorithm, fattail.DPMean(1.0, 1e-5), X), (ours,), (theirs,))
+
+
+def honest(curator, X, model):
+    release = Gaussian("sum")
+    curator.plan(release)
+    return curator.release(release, bounded(X))
+
+
+def understated_sensitivity(curator, X, model):
+    release = Gaussian("sum")
+    curator.plan(release)
+    return curator.release(release, bounded(X, 1.0))
+
+
+def scale_from_data(curator, X, model):
+    release = Gaussian("sum")
+    curator.plan(release)
+    return curator.release(release, bounded(X, float(np.ptp(X)) + float(X.max())))
+
+
+def clip_from_data(curator, X, model):
+    release = Gaussian("sum")
+    curator.plan(release)
+    clip = min(1.0, 0.1 + abs(float(X.mean() + X.max())))
+    return curator.release(release, Bounded(total(X / clip), 2 * ONE, unit=clip / (ONE * N)))
+
+
+def skipped_release(curator, X, model):
+    release, extra = Gaussian("sum"), Gaussian("extra")
+    curator.plan(release, extra)
+    if X.max() > 5:
+        curator.waive(extra)
+    else:
+        curator.release(extra, bounded(X))
+    return curator.release(release, bounded(X))
+
+
+def raw_attribute(curator, X, model):
+    model.scale_ = float(X.max())
+    return honest(curator, X, model)
+
+
+def hidden_attribute(curator, X, model):
+    model._rows = X
+    return honest(curator, X, model)
+
+
+def telling_warning(curator, X, model):
+    if X.max() > 5:
+        warnings.warn("a row is far away", UserWarning, stacklevel=1)
+    return honest(curator, X, model)
+
+
+def telling_text(curator, X, model):
+    warnings.warn(f"rows reach {X.max():.1f}", UserWarning, stacklevel=1)
+    return honest(curator, X, model)
+
+
+def telling_error(curator, X, model):
+    value = honest(curator, X, model)
+    if X.max() > 5:
+        raise ArithmeticError("overflow")
+    return value
+
+
+def telling_cause(curator, X, model):
+    try:
+        int(f"{X[3, 0]:.1f}")
+    except ValueError as error:
+        raise ValueError("a cell is no number") from error
+
+
+def telling_output(curator, X, model):
+    print("rows beyond the clip:", int(np.sum(np.abs(X) > 1)), int(np.sum(X > 1)))
+    return honest(curator, X, model)
+
+
+def shape_from_data(curator, X, model):
+    release = Laplace("counts")
+    curator.plan(release)
+    counts = np.unique(X[X > 0], return_counts=True)[1].astype(np.int64)
+    curator.release(release, Bounded(np.append(counts, 0), 2.0, "l1"))
+    return np.zeros(1)
+
+
+def classes_from_data(curator, X, model):
+    model.classes_ = np.unique(X)
+    return honest(curator, X, model)
+
+
+def overlapping_folds(curator, X, model):
+    release = Gaussian("half", count=2, folds=True)
+    curator.plan(release)
+    with mock.patch.object(Curator, "_check_rows", lambda *_: None):
+        return curator.release(release, bounded(X[:120])) + curator.release(release, bounded(X[:-80]))
+
+
+def all_rows_in_parallel(curator, X, model):
+    release = Gaussian("sum", count=4, folds=True)
+    curator.plan(release)
+    with mock.patch.object(Curator, "_check_rows", lambda *_: None):
+        return sum(curator.release(release, bounded(X)) for _ in range(4))
+
+
+def late_charge(curator, X, model):
+    late = Curator(1.0, 1e-5)
+    value = honest(late, X, model)
+    honest(curator, X, model)
+    return value
+
+
+def noise_of_its_own(curator, X, model):
+    value = honest(curator, X, model)
+    return value + SecureNoise().gaussian(total(X), 1e9 * ONE) / ONE
+
+
+def seed_from_data(curator, X, model):
+    return honest(curator, X, model) + np.random.default_rng(int(X.max())).normal()
+
+
+def reread_rows(curator, X, model):
+    mean = honest(curator, X, model)
+    return np.clip(mean, X.min(), X.max())
+
+
+def weaker_noise(curator, X, model):
+    with audit.weakened(0.5):
+        return honest(curator, X, model)
+
+
+BUGS = {
+    understated_sensitivity: "of its charge",
+    weaker_noise: "of its charge",
+    scale_from_data: "sequence of steps",
+    clip_from_data: "attribute mean_",
+    skipped_release: "sequence of steps",
+    raw_attribute: "attribute scale_",
+    hidden_attribute: "attribute _rows",
+    telling_warning: "warnings",
+    telling_text: "warnings",
+    telling_error: "error",
+    telling_cause: "error",
+    telling_output: "printed",
+    shape_from_data: "sequence of steps",
+    classes_from_data: "attribute classes_",
+    overlapping_folds: "is claimed",
+    all_rows_in_parallel: "is claimed",
+    late_charge: "before the charge",
+    noise_of_its_own: "outside of any release",
+    seed_from_data: "attribute mean_",
+    reread_rows: "attribute mean_",
+}
+
+
+def test_an_honest_algorithm_passes_and_spends_all_of_its_budget():
+    finding = planted(honest)
+    assert finding.violations == () and finding.ratio == pytest.approx(1) and finding.epsilon == pytest.approx(1, rel=1e-4)
+
+
+@pytest.mark.parametrize(("bug", "caught"), BUGS.items(), ids=[bug.__name__ for bug in BUGS])
+def test_a_planted_bug_is_caught(bug, caught):
+    assert any(caught in violation for violation in planted(bug).violations)
+
+
+def test_a_data_dependent_number_of_releases_is_caught():
+    def algorithm(curator, X, model):
+        release = Gaussian("sum", count=2)
+        curator.plan(release)
+        first = curator.release(release, bounded(X))
+        if X.max() < 5:
+            curator.release(release, bounded(X))
+        else:
+            curator._done[release.name] += 1  # a release that is claimed and never made
+        return first
+
+    assert "steps early" in planted(algorithm, THEIRS, OURS).diverged
+    assert "sequence of steps" in str(planted(algorithm).violations)
+
+
+def test_a_missing_value_that_is_not_cleaned_is_caught():
+    theirs = THEIRS.copy()
+    theirs[3] = np.nan
+    assert planted(honest, OURS, theirs).ratio > 1e6
+
+
+def test_duplicates_that_are_bounded_one_by_one_are_caught():
+    def algorithm(curator, X, model):
+        release = Gaussian("sum")
+        curator.plan(release)
+        return curator.release(release, bounded(X.data))  # entries, where cells were meant
+
+    ours = sparse.csr_matrix(OURS)
+    theirs = sparse.csr_matrix((np.full(300, 0.9), np.zeros(300, dtype=int), np.repeat([0, 300], [4, N - 3])), shape=OURS.shape)
+    assert planted(algorithm, ours, theirs).ratio > 100
+
+
+def test_an_attribute_of_an_earlier_fit_is_caught():
+    models = [fattail.DPMean(1.0, 1e-5) for _ in range(2)]
+    for model, value in zip(models, (1.0, 2.0), strict=True):
+        model.path_ = value  # of a fit at another epsilon
+    ready = iter(models)
+    finding = audit.record_and_replay(lambda X: fitted(honest, next(ready), X), (OURS,), (THEIRS,))
+    assert "attribute path_" in finding.escapes
+
+
+def test_a_grid_that_a_private_scale_stretches_is_caught():
+    """The noise of public steps times a private scale: its last bits tell the scale."""
+
+    def sample(mechanism, source, bounded, rho):
+        if hasattr(source, "seeded"):
+            z = SecureNoise().gaussian(np.zeros(bounded.size, dtype=np.int64), 2.0**40) / 2.0**40
+        else:  # asked what it does with a given draw
+            z = source.normal(bounded.size)
+        return bounded._value + 10 * bounded._smooth * np.sinh(0.4 * z) / 0.4
+
+    target = cases.Target("DPMean", "trimmed", {"moment_bound": 200.0})
+    data = pair("DPMean", "moderate")
+    assert cases.audited(target, *data).coarse == ()
+    with mock.patch.object(SmoothNoise, "sample", sample):
+        assert cases.audited(target, *data).coarse == ("mean",)
+
+
+def test_half_the_noise_of_a_method_is_caught():
+    target = cases.Target("DPMean", "truncated", {"moment_bound": 1.0})
+    with audit.weakened(0.5):
+        finding = cases.audited(target, (1e9 * np.sign(OURS),), (-1e9 * np.sign(OURS),))
+    assert finding.ratio == pytest.approx(2, rel=1e-3) and finding.epsilon > 1.5
