@@ -100,7 +100,7 @@ def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descen
     estimators=LINEAR,
     paper="wang2020",
     algorithm="Algorithm 3",
-    changed="exact smooth sensitivity in place of an expression that is not smooth; proved noise constants",
+    changed="exact smooth sensitivity in place of an expression that is not smooth; verified noise constants",
     test=TEST,
 )
 def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent: Descent, trim: int | None = None) -> LinearFit:
