@@ -312,7 +312,7 @@ def _account_bar(account: Mapping[str, Any]) -> Html:
 
 
 _NUMERICS = {
-    "exact": "integer sums and exact sampling; no rounding gap in the proof",
+    "exact": "exact sums and exact sampling; no rounding gap in the proof",
     "idealized": "the proof treats floating-point numbers as reals",
 }
 

@@ -100,7 +100,7 @@ def smooth_noise(draw: Draw, value: NDArray[np.float64], scale: NDArray[np.float
     --------
     >>> rng = np.random.default_rng(0)
     >>> smooth_noise(rng.bytes, np.array([10.0, 10.0]), np.array([1e-6, 1.0]), 0.75).round(1)
-    array([10. , 11.3])
+    array([10. ,  8.6])
     """
     noisy = [_rounded(Normal(draw), float(v), float(s), width) for v, s in zip(value.ravel(), scale.ravel(), strict=True)]
     return np.array(noisy, dtype=np.float64).reshape(value.shape)
