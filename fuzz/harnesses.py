@@ -26,8 +26,12 @@ import fattail
 from fattail import model_io
 from fattail.cli import files
 from fattail.data import PrivateData
+<<<<<<< HEAD
 from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian, Ledger
 from fattail.privacy.labels import SecretOrder
+=======
+from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian, Ledger, chain
+>>>>>>> accounts
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -96,27 +100,29 @@ def ledger(data: bytes) -> None:
         book = Ledger(_file("ledger.db", data))
         for account in book.accounts():
             with only(ValueError, BudgetExceededError):
-                assert account.spent >= 0
+                assert account.spent >= 0 and account.remaining >= 0
                 assert all(charge.label is not None for charge in account.history)
                 curator = Curator(0.1, 1e-6, random_state=0, ledger=account)
                 curator.plan(Gaussian("total"))
 
 
 def account(data: bytes) -> None:
-    """What an account's row and its history hold, in a file that is otherwise sound."""
+    """What entries hold, in a file whose seals are sound."""
     with only(ValueError):
         content = json.loads(data)
         if not isinstance(content, dict):
             return
         path = _file("ledger.db", seeds()["ledger"][0])
-        cost, events, epsilon, delta = (content.get(k) for k in ("cost", "events", "epsilon", "delta"))
+        pages = chain.Pages()  # sealed as if they had been written so
         with only(sqlite3.Error, OverflowError), sqlite3.connect(path) as db:
-            db.execute("UPDATE account SET cost = ?", (json.dumps(cost),))
-            db.execute("UPDATE charge SET events = ?", (json.dumps(events),))
-            plain = (float, int, str, type(None))
-            db.execute(
-                "UPDATE account SET epsilon = ?, delta = ?", [x if isinstance(x, plain) else repr(x) for x in (epsilon, delta)]
-            )
+            bodies = [json.loads(text) for (text,) in db.execute("SELECT body FROM entry ORDER BY seq")]
+            bodies[0]["inode"] = path.stat().st_ino
+            for body in bodies:
+                kind = body.get("type")
+                with only(ValueError):
+                    pages.append(body | content if kind in ("opened", "charged") else body)
+            db.execute("DELETE FROM entry")
+            chain.Chain(path).store(db, pages, 0)
         db.close()
         ledger(path.read_bytes())
 
@@ -213,11 +219,7 @@ def seeds() -> dict[str, list[bytes]]:
     fattail.DPMean(1.0, 1e-6, "truncated", random_state=0, moment_bound=1.0, ledger=budget).fit(X)
     account.charge(budget.history[0].events, "mean")
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        db.execute("PRAGMA journal_mode = DELETE")
-        cost, events = (
-            json.loads(db.execute(f"SELECT {c} FROM {t}").fetchone()[0]) for c, t in (("cost", "account"), ("events", "charge"))
-        )
+        body = json.loads(db.execute("SELECT body FROM entry ORDER BY seq DESC LIMIT 1").fetchone()[0])
     db.close()
     hostile = np.array([0.0, -0.0, 5e-324, 1e-160, 1e160, 1.7e308, -1.7e308, 2.0**53, np.pi, 1.0, -1.0] * 8)
     return {
@@ -227,7 +229,10 @@ def seeds() -> dict[str, list[bytes]]:
         "svmlight": [b"1 1:0.5 3:2\n-1 2:1e300 6:-4 # note\n0\n", b"3 1:1 1:2\n"],
         "model": models,
         "ledger": [path.read_bytes()],
-        "account": [json.dumps({"cost": cost, "events": events, "epsilon": 3.0, "delta": 1e-5}).encode()],
+        "account": [
+            json.dumps({k: body[k] for k in ("events", "claim", "label", "columns", "at")}).encode(),
+            json.dumps({"epsilon": 3.0, "delta": 1e-5, "kind": "mixed", "account": "claims"}).encode(),
+        ],
         "rows": [hostile.tobytes(), rng.normal(size=64).tobytes()],
         "estimators": [hostile.tobytes(), rng.normal(size=96).tobytes()],
     }

@@ -268,3 +268,8 @@ def test_kinds_that_do_not_exist(kind, delta):
 def test_names_that_cannot_be_read(name):
     with pytest.raises(ValueError, match="name"):
         account_name(name)
+
+
+def test_the_shares_of_delta_add_up_to_no_more_than_delta():
+    for shares in KINDS.values():
+        assert math.fsum((shares.gaussian, shares.concentrated, shares.addition, shares.failure)) <= 1.0

@@ -32,7 +32,7 @@ MAX_COUNT = 2**63 - 1
 # Special functions are accurate to a few units in the last place; a cost is rounded up by this.
 _UP = 1 + 1e-12
 
-# Below this range the worst pair is the symmetric one, up to a relative eta^2 (`accountant.proof.md`).
+# Below this range the worst pair is the symmetric one, up to a relative eta^2; see the proof of `accountant`.
 # Above the second, probabilities round to 1, and the release is counted as eta-DP.
 _SMALL_RANGE, _LARGE_RANGE = 1e-4, 30.0
 

@@ -364,6 +364,8 @@ def _title(account: LedgerAccount) -> str:
 def _charge(body: Body) -> Charge:
     subject = Subject(str(body["data"]), tuple(map(str, body["columns"])), str(body["unit"]), str(body["relation"]))
     events = tuple(map(Event.from_dict, body["events"]))
+    if not events:
+        raise ValueError("a charge without events")
     claim = None if body["claim"] is None else check_budget(*body["claim"])
     # What was spent after it follows from the balance, if somebody asks.
     return Charge(str(body["label"]), math.nan, float(body["at"]), events, claim, subject, str(body["user"]))
