@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import numbers
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -119,7 +120,7 @@ def read_model(path: Any) -> dict[str, Any]:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(min(os.fstat(file.fileno()).st_size, MOST_BYTES) + 1)
     except OSError as error:
         raise ValueError(f"cannot read model {path}: {error.strerror}") from None
     if len(data) > MOST_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > MOST_ITEMS:
@@ -157,6 +158,8 @@ def _rebuilt(content: Mapping[str, Any]) -> Any:
         if not (name.isidentifier() and name.endswith("_")) or name.startswith("_") or callable(getattr(estimator, name, None)):
             raise ValueError(f"{name!r} is not a fitted attribute")  # above all no method or class
         found = _decode(value)
+        if name != "classes_" and isinstance(found, np.ndarray) and found.dtype.kind == "U":
+            raise ValueError("only classes have names")
         lengths |= set(np.shape(found))
         setattr(estimator, name, found)
     columns = estimator.n_features_in_
@@ -174,6 +177,8 @@ def _rebuilt(content: Mapping[str, Any]) -> Any:
 
 def _try_out(estimator: Any, columns: int) -> None:
     """Predict one row of zeros, so that parts that do not fit together show here."""
+    if hasattr(estimator, "mean_") and (np.shape(estimator.mean_), np.shape(estimator.interval_)) != ((columns,), (columns, 2)):
+        raise ValueError("the means are not those of the columns")
     if hasattr(estimator, "predict"):
         names = estimator.__dict__.pop("feature_names_in_", None)
         with np.errstate(all="ignore"):

@@ -98,3 +98,116 @@ def test_refusals(model: Any, tmp_path: Path) -> None:
         save_model(fattail.DPMean(), tmp_path / "m.json")
     with pytest.raises(ValueError, match="only estimators"):
         save_model(object(), tmp_path / "m.json")
+
+
+# -- files that anybody may have written -----------------------------------------------------------
+
+
+def _changed(path: Path, *keys: str, value: Any) -> None:
+    """Put a value into a model file."""
+    content = json.loads(path.read_text())
+    node = content
+    for key in keys[:-1]:
+        node = node[key]
+    node[keys[-1]] = value
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"array": [1.0, 2.0], "dtype": "S1500000000"},
+        {"array": ["a", "b"], "dtype": "U400000000"},
+        {"array": [0, 1], "dtype": "V1000000000"},
+        {"array": [0, 1], "dtype": "O"},
+        {"array": [0, 1], "dtype": "complex256"},
+        {"array": [0, 1], "dtype": "M8[s]"},
+        {"array": [0, 1], "dtype": "i8,i8"},
+        {"array": [1.0], "dtype": "float64", "shape": [100_000_000, 1000]},
+        {"array": [], "dtype": "float64", "shape": [0, 10**12]},
+        {"array": [1.0], "dtype": "float64", "shape": [1] * 60},
+        {"array": [1.0], "dtype": "float64", "shape": [True]},
+        {"array": ["x" * 900_000, *[""] * 3000], "dtype": "text", "shape": [3001]},
+        {"array": [1.0, [2.0]], "dtype": "<f8"},
+        {"array": {"a": 1}, "dtype": "float64", "shape": [1]},
+    ],
+    ids=lambda v: json.dumps(v)[:60],
+)
+def test_no_array_is_larger_than_its_file(model: Any, tmp_path: Path, value: Any) -> None:
+    import tracemalloc
+
+    path = save_model(model, tmp_path / "m.json")
+    _changed(path, "fitted", "mean_", value=value)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="is damaged: it holds no fitted DPMean"):
+            load_model(path)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("data", [b"[" * (1 << 23), b'{"a": [' + b"{}," * (1 << 22) + b"0]}", b" " * (1 << 26) + b"{}"])
+def test_a_file_that_is_too_large_is_not_parsed(tmp_path: Path, data: bytes, monkeypatch: Any) -> None:
+    path = tmp_path / "m.json"
+    path.write_bytes(data)
+    monkeypatch.setattr(json, "loads", lambda *a, **k: pytest.fail("parsed"))
+    with pytest.raises(ValueError, match="larger than a fattail model can be"):
+        load_model(path)
+
+
+@pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("fitted", "n_features_in_"), 10**12),
+        (("fitted", "n_features_in_"), 3),
+        (("fitted", "coef_"), {"array": [1.0, 2.0, 3.0], "dtype": "float64", "shape": [3]}),
+        (("fitted", "coef_"), "x"),
+        (("fitted", "intercept_"), None),
+        (("fitted", "predict"), 1),
+        (("fitted", "summary_of_"), {}),
+        (("feature_names",), ["a"]),
+        (("feature_names",), ["a", 2]),
+        (("parameters", "ledger"), "x"),
+        (("parameters", "__class__"), "x"),
+        (("privacy", "numerics"), 3),
+    ],
+)
+def test_parts_that_do_not_fit_together_are_damage(tmp_path: Path, keys: tuple[str, ...], value: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = fattail.DPLinearRegression(random_state=0, method="clipped", n_iter=1).fit(X, X[:, 0])
+    path = save_model(model, tmp_path / "m.json", feature_names=["a", "b"])
+    _changed(path, *keys, value=value)
+    with pytest.raises(ValueError, match="is damaged"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("field", ["parameters", "fitted", "about", "privacy", "feature_names"])
+def test_the_top_of_a_file_is_of_its_kind(model: Any, tmp_path: Path, field: str) -> None:
+    path = save_model(model, tmp_path / "m.json")
+    _changed(path, field, value="x")
+    with pytest.raises(ValueError, match=f"is damaged: no {field}"):
+        load_model(path)
+
+
+def test_constants_that_are_no_json_are_refused(model: Any, tmp_path: Path) -> None:
+    path = save_model(model, tmp_path / "m.json", about_it=1.25)
+    path.write_text(path.read_text().replace("1.25", "NaN", 1))
+    with pytest.raises(ValueError, match="is not a fattail model"):
+        load_model(path)
+
+
+def test_files_of_version_1_are_read(model: Any, tmp_path: Path) -> None:
+    path = save_model(model, tmp_path / "m.json", feature_names=["a", "b"])
+    content = json.loads(path.read_text())
+    content["schema"] = "fattail-model/1"
+    for value in content["fitted"].values():
+        if isinstance(value, dict):
+            array = np.asarray(value["array"], dtype=value["dtype"]).reshape(value.pop("shape"))
+            value.update(array=array.tolist(), dtype=array.dtype.str)
+    assert content["fitted"]["interval_"]["dtype"] == "<f8" and len(content["fitted"]["interval_"]["array"][0]) == 2
+    path.write_text(json.dumps(content, indent=1))
+    again = load_model(path)
+    assert np.array_equal(again.mean_, model.mean_) and np.array_equal(again.interval_, model.interval_)
+    assert again.privacy_ == model.privacy_ and list(again.feature_names_in_) == ["a", "b"]

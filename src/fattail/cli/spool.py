@@ -19,7 +19,7 @@ from scipy import sparse
 Floats = NDArray[np.float64]
 
 # What is handed out at a time.
-CHUNK_BYTES = 1 << 22
+CHUNK_BYTES = 1 << 20
 
 
 class Spool:
