@@ -180,6 +180,8 @@ def record_and_replay(
     try:
         theirs = observed(fit, neighbor, tape)
         escapes = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+        if ("error" in ours) != ("error" in theirs):
+            escapes = ["error"]  # of two runs one has no results to compare
         if tape.left:
             diverged = f"it ends {tape.left} steps early"
     except _Diverged as error:
@@ -501,14 +503,15 @@ def _causes(error: BaseException | None) -> list[str]:
 
 
 def artifacts(estimator: Any) -> dict[str, Any]:
-    """Every attribute and every public form of a fitted estimator, in plain types that can be compared."""
+    """Every attribute and every public form of a fitted estimator, or of a `Release`, in plain types that can be compared."""
     stored = {k: v for k, v in vars(estimator).items() if k != "ledger"}
     seen: dict[str, Any] = {f"attribute {name}": _plain(value) for name, value in stored.items()}
     seen["repr"] = repr(estimator)
-    report = getattr(estimator, "privacy_", None)
+    report = getattr(estimator, "privacy_", getattr(estimator, "privacy", None))
     if isinstance(report, PrivacyReport):
         seen["claim"] = (report.epsilon, report.delta)
         seen["report"] = (repr(report.to_dict()), str(report), report._repr_html_())
+    if hasattr(estimator, "privacy_"):
         seen["card"] = Card.of(estimator).to_html()
         with tempfile.TemporaryDirectory() as folder:
             seen["model file"] = save_model(estimator, Path(folder) / "model.json").read_bytes()
