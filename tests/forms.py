@@ -204,16 +204,16 @@ def _(X, y, folder):
 @form("pandas, nullable types")
 def _(X, y, folder):
     frame, target = pandas_frame(X, y)
-    return frame.astype({name: "Float64" for name in names(X)}), target
+    return frame.astype(dict.fromkeys(names(X), "Float64")), target
 
 
 @form("pandas, Arrow types")
 def _(X, y, folder):
     frame, target = pandas_frame(X, y)
-    return frame.astype({name: "double[pyarrow]" for name in names(X)}), target
+    return frame.astype(dict.fromkeys(names(X), "double[pyarrow]")), target
 
 
-@form("pandas, sparse types")
+@form("pandas, sparse types", SPARSE)
 def _(X, y, folder):
     import pandas as pd
 

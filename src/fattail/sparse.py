@@ -16,19 +16,6 @@ from fattail.sparse_base import ALL_METHODS, REGRESSION_ONLY, SparseModel, docum
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class _LabelLoss(Logistic):
-    """Logistic loss for the labels that users have: one of them counts as 1, all others as 0."""
-
-    positive: Any = 1
-
-    def value(self, z: Floats, y: Any) -> Floats:
-        return super().value(z, np.asarray(y == self.positive, dtype=np.float64))
-
-    def derivative(self, z: Floats, y: Any) -> Floats:
-        return super().derivative(z, np.asarray(y == self.positive, dtype=np.float64))
-
-
 @documented(
     'From the papers: ``"iht_huber"`` and ``"iht_l1"`` (tian2025), ``"iht_truncated"``\n        (tao2022), '
     '``"knowledge_transfer"`` (wanggu2020); and what they compare with:\n        ``"ight"`` (wanggu2019), ``"iht_squared"`` '
@@ -100,7 +87,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
     ----------
     {parameters}
     classes : pair of labels
-        The two labels, declared: reading them off the data would leak.
+        The two labels, negative first, declared as in ``DPLogisticRegression``: reading them off the data would leak.
 
     Attributes
     ----------
@@ -137,7 +124,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
         super()._check_parameters()
 
     def _loss(self) -> Loss:
-        return _LabelLoss(positive=np.asarray(self.classes)[1])
+        return Logistic()
 
     def fit(self, X: Any, y: Any = None, **unsupported: Any) -> DPSparseClassifier:
         """Fit the model privately.
@@ -155,7 +142,8 @@ class DPSparseClassifier(TwoLabels, SparseModel):
         """
         refuse(unsupported)
         self._check_parameters()
-        coef, intercept = self._fit(self._private_data(X, y, y_numeric=False))
-        self.classes_ = np.asarray(self.classes)
+        labels = self._labels(X, y)
+        coef, intercept = self._fit(self._private_data(X, y, labels=labels))
+        self.classes_ = np.asarray(labels.classes)
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
         return self

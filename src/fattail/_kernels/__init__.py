@@ -244,13 +244,15 @@ def ball_sums(
 def dot(block: Block, w: Floats) -> Floats:
     """Return the products of the rows with ``w``, in float64 whatever the rows are stored in.
 
-    A row's product does not depend on the block it is in. BLAS promises no such thing, and would
-    copy float32 rows to float64 first.
+    A row's product does not depend on the block it is in, nor on how the row is stored. BLAS promises no such thing,
+    and would copy float32 rows to float64 first.
     """
-    if not isinstance(block, np.ndarray | Apart) or block.dtype not in (np.float32, np.float64):
-        return np.asarray(block @ w, dtype=np.float64)
-    out = np.empty(len(block))
-    dense.dot_block(_plain(block), 0, len(block), _vector(w, len(w), 0.0), out)
+    parts, w = _parts(block), _vector(w, len(w), 0.0)
+    out = np.empty(len(block) if parts is None else len(parts[2]) - 1)
+    if parts is None:
+        dense.dot_block(_plain(block), 0, len(out), w, out)
+    else:
+        sparse.dot_rows(*parts, w, out)
     return out
 
 

@@ -27,7 +27,6 @@ FLUSH = 1 << 20  # rows between two flushes of the float accumulators
 TILE = 4096  # columns swept before the next row, so that their sums stay in a core's cache
 GROUP = 16384  # terms of the rows that are swept at once
 LEAST = 16  # rows, however wide
-WIDE = 1000  # columns from which on products are found for four rows at once
 NEAR = 1 << 13  # bytes from what is being added to what memory is asked for
 LANES = 32  # partial sums of a row's squares
 
@@ -83,40 +82,34 @@ def flush(acc, low, size, out):
         acc[k] = 0.0
 
 
-@njit(**FAST)
-def _dot(v, w):
-    total = 0.0
-    for j in range(w.size):
-        total += v[j] * w[j]
+@njit(**JIT)
+def fold_eight(lanes):
+    """Add eight lanes in a fixed order and reset them."""
+    total = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
+    for k in range(8):
+        lanes[k] = 0.0
     return total
-
-
-@njit(**FAST)
-def _dot_four(v0, v1, v2, v3, w):
-    """Return the products of four rows with ``w``, which comes from the cache once for all of them."""
-    p0, p1, p2, p3 = 0.0, 0.0, 0.0, 0.0
-    for j in range(w.size):
-        p0 += v0[j] * w[j]
-        p1 += v1[j] * w[j]
-        p2 += v2[j] * w[j]
-        p3 += v3[j] * w[j]
-    return p0, p1, p2, p3
 
 
 @njit(**JIT)
 def dot_block(V, first, last, w, out):
     """Write to ``out`` the products of some rows with ``w``.
 
-    No bound rests on these, so the compiler may order and fuse the sum of a row as it likes: it
-    does so alike for every row, since the last ones of wide rows, if fewer than four, are taken several times.
+    Column j always goes to lane j mod 8, and nothing is fused: a row's product has the same bits wherever
+    the row is, in single or double precision, and in the sparse twin.
     """
-    if w.size < WIDE:
-        for i in range(first, last):
-            out[i] = _dot(V[i], w)
-    else:
-        for i in range(first, last, 4):
-            i1, i2, i3 = min(i + 1, last - 1), min(i + 2, last - 1), min(i + 3, last - 1)
-            out[i], out[i1], out[i2], out[i3] = _dot_four(V[i], V[i1], V[i2], V[i3], w)
+    lanes, eight = carray(room(8, 0.0), 8), np.uint64(8)
+    for k in range(eight):
+        lanes[k] = 0.0
+    d = np.uint64(w.size)
+    whole = d // eight * eight
+    for i in range(first, last):
+        for start in range(np.uint64(0), whole, eight):
+            for k in range(eight):
+                lanes[k] += np.float64(V[i, start + k]) * w[start + k]
+        for k in range(d - whole):
+            lanes[k] += np.float64(V[i, whole + k]) * w[whole + k]
+        out[i] = fold_eight(lanes)
 
 
 @njit(**JIT)

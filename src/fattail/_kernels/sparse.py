@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from .dense import JIT, LANES, UNIT, argument, bound, clamp, finite, fold, rescale, shrink
+from .dense import JIT, LANES, UNIT, argument, bound, clamp, finite, fold, fold_eight, rescale, shrink
 from .smooth import all_values, beyond, far, near, tail_values
 
 STRIP = 512  # entries whose arguments are put through the smoothed map together
@@ -100,6 +100,17 @@ def smooth_rows(data, indices, indptr, r, c, inv_s, core, slope, tail, out):
         all_values(at_zero, d, square, slope, tail, np.empty(d), terms)
         for j in range(d):
             out[j] += (rows + zeros[j]) * np.int64(terms[j])
+
+
+@njit(**JIT)
+def dot_rows(data, indices, indptr, w, out):
+    """Write to ``out`` the products of the rows with ``w``, to the same bits as `dense.dot_block`."""
+    lanes = np.zeros(8)
+    for i in range(indptr.size - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            j = np.int64(indices[k])
+            lanes[j % 8] += np.float64(data[k]) * w[j]
+        out[i] = fold_eight(lanes)
 
 
 @njit(**JIT)

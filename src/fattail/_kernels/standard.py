@@ -32,12 +32,18 @@ def standard_block(V, c, inv_s, constant, out, squares):
 
 @njit(**FAST)
 def shaped_block(V, c, inv_s, constant, shape, out, squares, lengths):
-    """Write the rows of `standard_block` times ``shape`` to ``out``, and the lengths of both: the first's squared."""
-    z = np.empty((ROWS, V.shape[1] + 1), dtype=np.float32)
+    """Write the rows of `standard_block` times ``shape`` to ``out``, and the lengths of both: the first's squared.
+
+    All products have the same number of rows, the last ones zeros if need be: BLAS then treats every row alike, and
+    a row's product does not depend on where it is in which block.
+    """
+    z = np.zeros((ROWS, V.shape[1] + 1), dtype=np.float32)
+    u = np.empty((ROWS, out.shape[1]), dtype=np.float32)
     for first in range(0, len(V), ROWS):
         last = min(first + ROWS, len(V))
         standard_block(V[first:last], c, inv_s, constant, z, squares[first:last])
-        np.dot(z[: last - first], shape, out[first:last])
+        np.dot(z, shape, u)
+        out[first:last] = u[: last - first]
         for i in range(first, last):
             total = np.float32(0.0)
             for j in range(out.shape[1]):

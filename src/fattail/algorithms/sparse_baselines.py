@@ -42,7 +42,7 @@ def iht_squared(curator: Curator, data: PrivateData, options: Options) -> tuple[
 
     def gradient(w: Floats, fold: Any) -> Bounded:
         def rows(b: Block) -> tuple[Any, Floats]:
-            return b.X, np.clip(np.asarray(b.X @ w), -R, R) - np.clip(-loss.derivative(np.full(len(b), level), b.y), -R, R)
+            return b.X, np.clip(b.dot(w), -R, R) - np.clip(-loss.derivative(np.full(len(b), level), b.y), -R, R)
 
         return Clip(bound=2 * R * K).mean(data, rows, fold)
 

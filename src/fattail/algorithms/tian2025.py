@@ -69,7 +69,7 @@ def iht_l1(curator: Curator, data: PrivateData, options: Options) -> tuple[Float
 
     def gradient(w: Floats, fold: Any) -> Bounded:
         def rows(b: Block) -> tuple[Any, Floats]:
-            return b.X, np.sign(Squared().derivative(np.asarray(b.X @ w) + level, b.y))
+            return b.X, np.sign(Squared().derivative(b.dot(w) + level, b.y))
 
         return Clip(bound=K).mean(data, rows, fold)
 

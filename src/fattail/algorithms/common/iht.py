@@ -105,7 +105,7 @@ def residual_rows(loss: Loss, w: Floats, level: float) -> Rows:
     """Gradient rows of a linear model, as (rows, derivative of the loss)."""
     if isinstance(loss, (Squared, Huber)):  # residuals, clipped or not: found while the rows are summed
         return lambda b: (b.X, Residual(w, np.asarray(b.y), level, loss.slope))
-    return lambda b: (b.X, loss.derivative(np.asarray(b.X @ w) + level, b.y))
+    return lambda b: (b.X, loss.derivative(b.dot(w) + level, b.y))
 
 
 @dataclass(frozen=True)
