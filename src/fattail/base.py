@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from fattail.data import PrivateData
 from fattail.privacy import Curator, PrivacyReport, check_budget
 from fattail.privacy.noise import noise_source
-from fattail.rows.door import array_of, attempt, rows_of, take_target, target_of
+from fattail.rows.door import array_of, rows_of, take_target, target_of
 from fattail.rows.labels import Labels
 from fattail.sources import is_stream
 from fattail.tables import Columns, is_column, is_frame
@@ -80,8 +80,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(rows, Columns):
             rows = rows.dense()
         if y is not None:
-            if not is_frame(y) and not is_column(y) and attempt("finding the shape of y", np.ndim, y) == 2:
-                y = column_or_1d(array_of(y), warn=True)
+            y = y if is_frame(y) or is_column(y) else array_of(y)
+            if isinstance(y, np.ndarray) and y.ndim == 2:
+                y = column_or_1d(y, warn=True)
             y = target_of(y) if labels is None else labels.checked(y)
         with np.errstate(all="ignore"):  # the sum that looks for infinities may overflow, and must not say so
             checked = validate_data(self, rows, *(() if y is None else (y,)), **options)
