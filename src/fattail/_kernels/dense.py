@@ -27,6 +27,7 @@ FLUSH = 1 << 20  # rows between two flushes of the float accumulators
 TILE = 4096  # columns swept before the next row, so that their sums stay in a core's cache
 GROUP = 16384  # terms of the rows that are swept at once
 LEAST = 16  # rows, however wide
+WIDE = 2000  # columns from which on products are found for four rows at once
 NEAR = 1 << 13  # bytes from what is being added to what memory is asked for
 LANES = 32  # partial sums of a row's squares
 
@@ -83,12 +84,46 @@ def flush(acc, low, size, out):
 
 
 @njit(**JIT)
-def fold_eight(lanes):
-    """Add eight lanes in a fixed order and reset them."""
-    total = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
-    for k in range(8):
-        lanes[k] = 0.0
-    return total
+def fold_eight(a0, a1, a2, a3, a4, a5, a6, a7):
+    """Add eight lanes in a fixed order."""
+    return ((a0 + a4) + (a2 + a6)) + ((a1 + a5) + (a3 + a7))
+
+
+@njit(**JIT)
+def _dot_narrow(V, first, last, w, out):
+    """As `dot_block`, the lanes by name: the compiler keeps them in a register."""
+    d, one = np.uint64(w.size), np.uint64(1)
+    eights = d >> np.uint64(3)
+    rest = d - (eights << np.uint64(3))
+    for row in range(first, last):
+        i, j = np.uint64(row), np.uint64(0)
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = 0.0
+        for k in range(eights):
+            j = k << np.uint64(3)
+            a0 += V[i, j] * w[j]
+            a1 += V[i, j + one] * w[j + one]
+            a2 += V[i, j + np.uint64(2)] * w[j + np.uint64(2)]
+            a3 += V[i, j + np.uint64(3)] * w[j + np.uint64(3)]
+            a4 += V[i, j + np.uint64(4)] * w[j + np.uint64(4)]
+            a5 += V[i, j + np.uint64(5)] * w[j + np.uint64(5)]
+            a6 += V[i, j + np.uint64(6)] * w[j + np.uint64(6)]
+            a7 += V[i, j + np.uint64(7)] * w[j + np.uint64(7)]
+        j = eights << np.uint64(3)
+        if rest > 0:
+            a0 += V[i, j] * w[j]
+        if rest > 1:
+            a1 += V[i, j + one] * w[j + one]
+        if rest > 2:
+            a2 += V[i, j + np.uint64(2)] * w[j + np.uint64(2)]
+        if rest > 3:
+            a3 += V[i, j + np.uint64(3)] * w[j + np.uint64(3)]
+        if rest > 4:
+            a4 += V[i, j + np.uint64(4)] * w[j + np.uint64(4)]
+        if rest > 5:
+            a5 += V[i, j + np.uint64(5)] * w[j + np.uint64(5)]
+        if rest > 6:
+            a6 += V[i, j + np.uint64(6)] * w[j + np.uint64(6)]
+        out[i] = fold_eight(a0, a1, a2, a3, a4, a5, a6, a7)
 
 
 @njit(**JIT)
@@ -96,20 +131,35 @@ def dot_block(V, first, last, w, out):
     """Write to ``out`` the products of some rows with ``w``.
 
     Column j always goes to lane j mod 8, and nothing is fused: a row's product has the same bits wherever
-    the row is, in single or double precision, and in the sparse twin.
+    the row is, in single or double precision, and in the sparse twin. Wide rows are taken four at a time, for
+    which ``w`` comes from the cache once; the last ones, if fewer, several times.
     """
-    lanes, eight = carray(room(8, 0.0), 8), np.uint64(8)
-    for k in range(eight):
-        lanes[k] = 0.0
-    d = np.uint64(w.size)
-    whole = d // eight * eight
-    for i in range(first, last):
-        for start in range(np.uint64(0), whole, eight):
+    if w.size < WIDE:
+        _dot_narrow(V, first, last, w, out)
+        return
+    d, eight = np.uint64(w.size), np.uint64(8)
+    whole = d - d % eight
+    a, b, c, e = carray(room(8, 0.0), 8), carray(room(8, 0.0), 8), carray(room(8, 0.0), 8), carray(room(8, 0.0), 8)
+    for i in range(first, last, 4):
+        i0, i1, i2 = np.uint64(i), np.uint64(min(i + 1, last - 1)), np.uint64(min(i + 2, last - 1))
+        i3 = np.uint64(min(i + 3, last - 1))
+        for k in range(eight):
+            a[k] = b[k] = c[k] = e[k] = 0.0
+        for j in range(np.uint64(0), whole, eight):
             for k in range(eight):
-                lanes[k] += np.float64(V[i, start + k]) * w[start + k]
+                a[k] += V[i0, j + k] * w[j + k]
+                b[k] += V[i1, j + k] * w[j + k]
+                c[k] += V[i2, j + k] * w[j + k]
+                e[k] += V[i3, j + k] * w[j + k]
         for k in range(d - whole):
-            lanes[k] += np.float64(V[i, whole + k]) * w[whole + k]
-        out[i] = fold_eight(lanes)
+            a[k] += V[i0, whole + k] * w[whole + k]
+            b[k] += V[i1, whole + k] * w[whole + k]
+            c[k] += V[i2, whole + k] * w[whole + k]
+            e[k] += V[i3, whole + k] * w[whole + k]
+        out[i0] = fold_eight(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7])
+        out[i1] = fold_eight(b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7])
+        out[i2] = fold_eight(c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7])
+        out[i3] = fold_eight(e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7])
 
 
 @njit(**JIT)

@@ -110,7 +110,8 @@ def dot_rows(data, indices, indptr, w, out):
         for k in range(indptr[i], indptr[i + 1]):
             j = np.int64(indices[k])
             lanes[j % 8] += np.float64(data[k]) * w[j]
-        out[i] = fold_eight(lanes)
+        out[i] = fold_eight(lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7])
+        lanes[:] = 0.0
 
 
 @njit(**JIT)
