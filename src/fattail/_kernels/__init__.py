@@ -40,6 +40,7 @@ __all__ = [
     "log_edges",
     "log_histogram",
     "octave_cells",
+    "product",
     "row_norms",
     "shaped_rows",
     "smooth_sensitivity",
@@ -253,6 +254,13 @@ def dot(block: Block, w: Floats) -> Floats:
         dense.dot_block(_plain(block), 0, len(out), w, out)
     else:
         sparse.dot_rows(*parts, w, out)
+    return out
+
+
+def product(block: NDArray[Any], W: Floats) -> Floats:
+    """Return the products of dense rows with the columns of ``W``; a row's do not depend on the block it is in."""
+    out = np.empty((len(block), W.shape[1]))
+    standard.product_block(_plain(block), _plain(W), out)
     return out
 
 

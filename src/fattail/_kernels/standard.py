@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .dense import FAST, clamp
+from .dense import FAST, JIT, clamp
 
 LARGEST = 1e12  # squares of sums of these are far from the largest single-precision number
 ROWS = 256  # that stay in a core's cache from one step to the next
@@ -28,6 +28,17 @@ def standard_block(V, c, inv_s, constant, out, squares):
             total += v * v
         out[i, d] = constant
         squares[i] = total
+
+
+@njit(**JIT)
+def product_block(V, W, out):
+    """Write ``V W`` to ``out``, in tiles of equal size as `shaped_block` does."""
+    v, u = np.zeros((ROWS, V.shape[1])), np.empty((ROWS, W.shape[1]))
+    for first in range(0, len(V), ROWS):
+        last = min(first + ROWS, len(V))
+        v[: last - first] = V[first:last]
+        np.dot(v, W, u)
+        out[first:last] = u[: last - first]
 
 
 @njit(**FAST)

@@ -155,7 +155,8 @@ def array_of(values: Any) -> NDArray[Any]:
     """
     if isinstance(values, np.ma.MaskedArray):
         if values.dtype.kind in "biuf" and np.ma.is_masked(values):
-            values = values.astype(np.result_type(values.dtype, np.float32)).filled(np.nan)
+            missing, values = np.ma.getmaskarray(values), np.ma.getdata(values)
+            return np.where(missing, np.nan, values.astype(np.result_type(values.dtype, np.float32)))
         return np.ma.getdata(values)
     return attempt("making an array", np.asarray, values)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
 
 from fattail.rows.door import (
     Refusal,
@@ -55,6 +54,8 @@ class Labels:
         values = y if is_column(y) else array_of(y)
         self.check(type_of(values))
         if number_type(type_of(values)) is not None:
+            from sklearn.utils import assert_all_finite  # brings pandas with it
+
             assert_all_finite(target_of(values), input_name="y")
         codes = self.codes(values)
         if np.isnan(codes).any():

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail._registry import registered
 from fattail.algorithms.common.em_units import Units, shrink
 from fattail.data import Block, PrivateData
@@ -114,11 +115,13 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
         scale, moments = scale * sizes, moments / np.outer(sizes, sizes)
         axes, widths = _telling(curator, lines, data, standard, moments, K)
     spread = _spread_along(axes, moments)
-    on_map = _map(curator, cells, data, lambda b: standard(b) @ axes / spread, widths, K)
+    on_map = _map(curator, cells, data, lambda b: _kernels.product(standard(b), axes) / spread, widths, K)
 
     # Lift: responsibilities on the map, moments around the map's means, in the common unit.
     clusters = Clusters(on_map.weights, (on_map.means * spread) @ axes.T, np.ones((K, d)))
-    clusters = _m_step(curator, lift, data, clusters, standard, lambda Z: on_map.responsibilities(Z @ axes / spread), spherical)
+    clusters = _m_step(
+        curator, lift, data, clusters, standard, lambda Z: on_map.responsibilities(_kernels.product(Z, axes) / spread), spherical
+    )
     path = []
     for t in range(_EARLY + _LATE):
         release = early if t < _EARLY else late
@@ -197,7 +200,7 @@ def _telling(
     size = _spread_along(candidates, moments)
 
     def codes(block: Block) -> Floats:
-        return np.asarray((standard(block) @ candidates / size / _REACH + 1.0) * (_LINE_CELLS / 2.0))
+        return np.asarray((_kernels.product(standard(block), candidates) / size / _REACH + 1.0) * (_LINE_CELLS / 2.0))
 
     bounded = Histogram(_LINE_CELLS, candidates.shape[1]).counts(data, codes)
     noise = curator.noise(release, bounded.sensitivity)

@@ -24,6 +24,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail._registry import registered
 from fattail.algorithms.common.em_models import Terms, missing_terms, mixture_terms, regressions_terms
 from fattail.algorithms.common.em_units import Units, bounded_size, column_moments, lengths, response, shrink, whitener
@@ -212,7 +213,7 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     offset, size = float(center[d]), float(scale[d])
 
     def place(block: Block) -> Floats:
-        return np.asarray((block.X - center[:d]) @ W)
+        return _kernels.product(block.X - center[:d], W)
 
     beta, variance = regressions_start(curator, start, data, place, offset, size, known or 0.0)
     beta = np.append(beta, np.zeros(2 * fit_intercept))
@@ -223,7 +224,7 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
             return regressions_terms(Z, y, beta, variance)
         y = y - beta[-1]
         gradient, excess = regressions_terms(Z, y, beta[:-1], variance)
-        line = Z @ beta[:-1]
+        line = _kernels.dot(Z, beta[:-1])
         return np.column_stack([gradient, y - np.tanh(y * line / variance) * line]), excess
 
     beta, variance, path = run(curator, data, terms, bounding, schedule, beta, variance, known)

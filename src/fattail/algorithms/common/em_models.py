@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 
+from fattail import _kernels
+
 Floats = NDArray[np.float64]
 Terms = tuple[Floats, Floats]
 Model = Callable[[Floats, Floats | None, Floats, float], Terms]
@@ -27,7 +29,7 @@ Model = Callable[[Floats, Floats | None, Floats, float], Terms]
 
 def mixture_terms(Y: Floats, _: Floats | None, beta: Floats, variance: float) -> Terms:
     """Two balanced Gaussian clusters ``+-beta`` with spherical noise, eqs. (4) and (5)."""
-    along = Y @ beta
+    along = _kernels.dot(Y, beta)
     sign = np.tanh(along / variance)  # E[Z | y] = 2 w - 1; the printed sigmoid lacks the factor 2
     residual = np.einsum("ij,ij->i", Y, Y) - 2.0 * sign * along + beta @ beta
     return sign[:, None] * Y - beta, residual / (len(beta) * variance) - 1.0
@@ -36,7 +38,7 @@ def mixture_terms(Y: Floats, _: Floats | None, beta: Floats, variance: float) ->
 def regressions_terms(X: Floats, y: Floats | None, beta: Floats, variance: float) -> Terms:
     """Two balanced regressions ``y = +-<beta, x> + noise``, eqs. (6) and (7)."""
     assert y is not None
-    line = X @ beta
+    line = _kernels.dot(X, beta)
     sign = np.tanh(y * line / variance)
     residual = y * y - 2.0 * sign * y * line + line * line
     return (sign * y - line)[:, None] * X, residual / variance - 1.0
@@ -62,7 +64,7 @@ def missing_terms(X: Floats, y: Floats | None, beta: Floats, variance: float, cu
     hidden = np.where(seen, 0.0, beta)
     B = np.einsum("ij,ij->i", hidden, hidden)
     v = variance + B
-    e = (y - observed @ beta) / np.sqrt(v)
+    e = (y - _kernels.dot(observed, beta)) / np.sqrt(v)
     e = np.clip(e, -cut, cut)
     square = e * e / cut_second_moment(cut)
     gradient = (variance / np.sqrt(v) * e)[:, None] * observed + (variance / v * (square - 1.0))[:, None] * hidden

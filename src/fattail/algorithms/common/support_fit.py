@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
 
+from fattail import _kernels
 from fattail.algorithms.common.support_moments import inverse_moments, inverted
 from fattail.data import Block, PrivateData
 from fattail.geometry import shrink
@@ -120,7 +121,7 @@ class Fit:
         """Rows times coefficients of the support. Sparse rows are not cut, which would cost more than the product."""
         if sparse.issparse(block.X):
             return np.asarray(block.X @ self._spread(theta / self.scale[self.support]))
-        return np.asarray(self.columns(block) @ theta)
+        return _kernels.dot(self.columns(block), theta)
 
     def predictor(self, block: Block) -> Floats:
         return self.along(block, self.theta) + self.intercept
@@ -211,7 +212,7 @@ def typical_entry(block: Block, scale: Floats) -> Floats:
     if sparse.issparse(block.X):
         return np.asarray((abs(block.X) @ (1 / scale)) / np.maximum(np.diff(block.X.indptr), 1))
     X = np.abs(block.X)
-    return np.asarray((X @ (1 / scale)) / np.maximum(np.count_nonzero(X, axis=1), 1))
+    return np.asarray(_kernels.dot(X, 1 / scale) / np.maximum(np.count_nonzero(X, axis=1), 1))
 
 
 def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[Any, ...]) -> float:
