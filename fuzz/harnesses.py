@@ -26,12 +26,8 @@ import fattail
 from fattail import model_io
 from fattail.cli import files
 from fattail.data import PrivateData
-<<<<<<< HEAD
-from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian, Ledger
-from fattail.privacy.labels import SecretOrder
-=======
 from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian, Ledger, chain
->>>>>>> accounts
+from fattail.privacy.labels import SecretOrder
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))

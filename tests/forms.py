@@ -213,7 +213,7 @@ def _(X, y, folder):
     return frame.astype(dict.fromkeys(names(X), "double[pyarrow]")), target
 
 
-@form("pandas, sparse types")
+@form("pandas, sparse types", SPARSE)
 def _(X, y, folder):
     import pandas as pd
 

@@ -9,17 +9,19 @@ it loses the first; noise is drawn once, by the curator, from the finished sum.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from fattail._digest import CHANGED, Digest
-from fattail.sources import Job, Mask, Source, Sums, total
-from fattail.tables import as_rows, library, schema_of, take_target, text_only
+from fattail.rows.door import Refusal, as_form, attempt, number_type, rows_of, schema_of, shown, take_target, target_of
+from fattail.rows.labels import Labels
+from fattail.sources import CHUNK_BYTES, Chunk, Job, Mask, Source, Sums, total
+from fattail.tables import library, text_only
 
 # Partial sums, if there are more than this many, are added in groups of as many on the workers.
 FAN_IN = 16
@@ -38,11 +40,12 @@ class Dask(Source):
     """
 
     def __init__(self, X: Any) -> None:
-        if hasattr(X, "dtypes"):
-            schema_of(X).check()
+        self._schema = schema_of(X) if hasattr(X, "dtypes") else None
+        if self._schema is not None:
             self.columns = text_only(X.columns)
-        elif X.ndim != 2 or X.dtype.kind not in "fiub":
-            raise ValueError(f"rows must be a 2-dimensional array of numbers, got {X.ndim} dimensions and type {X.dtype}")
+        elif X.ndim != 2 or number_type(X.dtype) is None:
+            kind = shown(X.dtype)
+            raise Refusal(f"rows must be a 2-dimensional array of numbers, got {X.ndim} dimensions and type {kind}")
         else:
             from dask.array.utils import meta_from_array
 
@@ -50,7 +53,7 @@ class Dask(Source):
             self.is_sparse = bool(sparse.issparse(meta_from_array(X)))
         self._X = X  # persisted partitions live as long as someone holds the collection
         self._parts = np.ravel(X.to_delayed()).tolist()
-        self._edges = np.concatenate(([0], np.cumsum(_lengths(X, self._parts))))
+        self._edges = np.concatenate(([0], np.cumsum(attempt("counting the rows", _lengths, X, self._parts))))
         self.n, self.d = int(self._edges[-1]), int(X.shape[1])
         self._name: str | None = None
         self._targets: list[Any] | None = None
@@ -58,26 +61,40 @@ class Dask(Source):
 
     def take_column(self, name: str) -> None:
         if self.columns is None or name not in self.columns:
-            raise ValueError(f"y={name!r} is not a column; there are {self.columns}")
+            raise Refusal(f"y={name!r} is not a column; there are {self.columns}")
         self._name, self.d = name, self.d - 1
         self.columns = tuple(c for c in self.columns if c != name)
+
+    def check(self) -> None:
+        if self._schema is None:
+            return
+        self._schema.check([name for name in self._schema.kinds if name != self._name])
+        if self._name is not None:
+            self._check_target(self._schema.types[self._name])
 
     def take_array(self, y: Any) -> None:
         if library(y) != "dask":
             super().take_array(y)
             return
+        if y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
+            raise Refusal(f"y must have one entry per row, got {y.ndim} dimensions")
+        y = y[y.columns[0]] if hasattr(y, "dtypes") and y.ndim == 2 else y
+        self._check_target(y.dtype)
         lengths = tuple(np.diff(self._edges).tolist())
-        targets = np.ravel((y if hasattr(y, "npartitions") and not hasattr(y, "rechunk") else y.rechunk((lengths,))).to_delayed())
+        is_series = hasattr(y, "npartitions") and not hasattr(y, "rechunk")
+        targets = np.ravel((y if is_series else y.reshape(-1).rechunk((lengths,))).to_delayed())
         if len(targets) != len(lengths):
-            raise ValueError(f"X has {len(lengths)} partitions and y has {len(targets)}")
+            raise Refusal(f"X has {len(lengths)} partitions and y has {len(targets)}")
         self._targets = targets.tolist()
 
     def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
         import cloudpickle
         import dask
 
+        form = _Form(self.is_sparse, None if self._y is not None else self._labels)
         if job.fold is not None and self._digests is None:
-            self._digests = list(dask.compute(*(dask.delayed(_first_digest)(*part) for part in self._rows())))
+            first = (dask.delayed(_first_digest)(*part, form) for part in self._rows())
+            self._digests = list(attempt("reading the partitions", dask.compute, *first))
         packed = cloudpickle.dumps(job)
         sent = dask.delayed(packed) if len(packed) > SEND_TWICE else packed
         task = dask.delayed(_sum_partition, pure=False, traverse=False)
@@ -87,15 +104,23 @@ class Dask(Source):
             if low < high:
                 seen = None if mask is None else mask[low - start : high - start]
                 digest = None if job.fold is None or self._digests is None else self._digests[k]
-                sums.append(task(sent, *part, a, low, high, seen, digest))
+                sums.append(task(sent, *part, form, a, low, high, seen, digest))
         while len(sums) > FAN_IN:
             sums = [dask.delayed(total)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
-        return total(dask.compute(*sums))
+        return total(attempt("adding up the partitions", dask.compute, *sums))
 
     def _rows(self) -> Iterator[tuple[Any, Any, str | None]]:
         """X, y and the name of the target of each partition."""
         for k, (a, b) in enumerate(pairwise(self._edges.tolist())):
             yield self._parts[k], self._targets[k] if self._targets else None if self._y is None else self._y[a:b], self._name
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What the rows and the target of every partition are brought into."""
+
+    is_sparse: bool
+    labels: Labels | None
 
 
 @lru_cache(maxsize=2)
@@ -108,8 +133,9 @@ def _unpacked(packed: bytes) -> Job:
 def _sum_partition(
     packed: bytes,
     X: Any,
-    y: NDArray[Any] | None,
+    y: Any,
     name: str | None,
+    form: _Form,
     at: int,
     low: int,
     high: int,
@@ -120,32 +146,39 @@ def _sum_partition(
 
     A partition that is computed again may come in another order; one with a ``digest`` is compared with it.
     """
-    rows, y = _partition(X, y, name)
-    if digest is not None and _digest(rows, y) != digest:
-        raise ValueError(CHANGED)
-    window = slice(low - at, high - at)
-    return _unpacked(packed)([(rows[window], None if y is None else y[window])], low, mask, threads=1)
+    rows, target = _partition(X, y, name, form)
+    if digest is not None and _digest(rows, target) != digest:
+        raise Refusal(CHANGED)
+    # Rows that are CSR though the array did not say so become dense, a few at a time.
+    step = high - low if sparse.issparse(rows) == form.is_sparse else max(1, CHUNK_BYTES // (8 * rows.shape[1]))
+
+    def chunks() -> Iterator[Chunk]:
+        for a in range(low - at, high - at, step):
+            part = slice(a, min(a + step, high - at))
+            yield as_form(rows[part], form.is_sparse), None if target is None else target[part]
+
+    return _unpacked(packed)(chunks(), low, mask, threads=1)
 
 
-def _partition(X: Any, y: NDArray[Any] | None, name: str | None) -> tuple[Any, NDArray[Any] | None]:
-    """Rows and target of a partition."""
+def _partition(X: Any, y: Any, name: str | None, form: _Form) -> tuple[Any, Any]:
+    """Rows and target of a partition; cells that are no numbers are missing."""
     if name is not None:
         X, y = take_target(X, name)
-    rows = as_rows(X)
-    y = None if y is None else np.asarray(y)
-    if y is not None and len(y) != rows.shape[0]:
-        raise ValueError(f"a partition has {rows.shape[0]} rows in X and {len(y)} in y")
-    return rows, y
+    rows = rows_of(X, strict=False)
+    target = None if y is None else target_of(y, strict=False) if form.labels is None else form.labels.codes(y, strict=False)
+    if target is not None and len(target) != rows.shape[0]:
+        raise Refusal(f"a partition has {rows.shape[0]} rows in X and {len(target)} in y")
+    return rows, target
 
 
-def _digest(X: Any, y: NDArray[Any] | None) -> bytes:
+def _digest(X: Any, y: Any) -> bytes:
     digest = Digest()
     digest.add(X, y)
     return digest.value()
 
 
-def _first_digest(X: Any, y: NDArray[Any] | None, name: str | None) -> bytes:
-    return _digest(*_partition(X, y, name))
+def _first_digest(X: Any, y: Any, name: str | None, form: _Form) -> bytes:
+    return _digest(*_partition(X, y, name, form))
 
 
 def _lengths(X: Any, parts: list[Any]) -> list[int]:

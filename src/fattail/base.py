@@ -11,14 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from fattail._warnings import scored_by_scikit_learn, warn_leak, warn_utility
 from fattail.data import PrivateData
 from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
 from fattail.privacy.noise import noise_source
+from fattail.rows.door import array_of, rows_of, take_target, target_of
+from fattail.rows.labels import Labels
 from fattail.sources import is_stream
-from fattail.tables import is_frame, schema_of, take_target
+from fattail.tables import Columns, is_column, is_frame
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -99,20 +101,22 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         y: Any = None,
         *,
         accept_sparse: bool = True,
-        y_numeric: bool = True,
+        labels: Labels | None = None,
         ensure_min_samples: int = 1,
         ensure_all_finite: bool | str = True,
     ) -> PrivateData:
-        """Validate as scikit-learn does and take custody of the rows.
+        """Bring the rows through the door, validate as scikit-learn does, and take custody of them.
 
-        NaN or infinity raises here: that is the curator's check of the file, not a release.
-        Streams (files, clusters) are not read for it; see `fattail.sources`.
+        NaN or infinity raises here, and so does a label that ``labels`` does not declare: that is the
+        curator's check of the file, not a release. Streams (files, clusters) are not read for it; see `fattail.sources`.
         """
-        if isinstance(X, PrivateData) or is_stream(X):
-            return self._stream(X if isinstance(X, PrivateData) else PrivateData(X, y), accept_sparse, ensure_min_samples)
-        if is_frame(X):
-            X, y = take_target(X, y) if isinstance(y, str) else (X, y)
-            schema_of(X).check()  # scikit-learn's message would show a value
+        if isinstance(X, PrivateData):
+            return self._stream(X if labels is None else X.with_labels(labels), accept_sparse, ensure_min_samples)
+        if is_stream(X):
+            return self._stream(PrivateData(X, y, labels=labels), accept_sparse, ensure_min_samples)
+        if isinstance(y, str) and is_frame(X):
+            X, y = take_target(X, y)
+        rows = rows_of(X)
         options: dict[str, Any] = {
             "accept_sparse": "csr" if accept_sparse else False,
             "dtype": [np.float64, np.float32],
@@ -120,11 +124,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "ensure_all_finite": ensure_all_finite,
             "ensure_min_samples": ensure_min_samples,
         }
+        if isinstance(rows, Columns):
+            rows = rows.dense()
+        if y is not None:
+            y = y if is_frame(y) or is_column(y) else array_of(y)
+            if isinstance(y, np.ndarray) and y.ndim == 2:
+                y = column_or_1d(y, warn=True)
+            y = target_of(y) if labels is None else labels.checked(y)
         with np.errstate(all="ignore"):  # the sum that looks for infinities may overflow, and must not say so
-            if y is None:
-                return PrivateData(validate_data(self, X, **options))
-            X, y = validate_data(self, X, y, y_numeric=y_numeric, **options)
-        return PrivateData(X, y)
+            checked = validate_data(self, rows, *(() if y is None else (y,)), **options)
+        if is_frame(X):
+            validate_data(self, X, skip_check_array=True)  # names of columns
+        return PrivateData(*((checked,) if y is None else checked))
 
     def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
         """The checks that need no row."""

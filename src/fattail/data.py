@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fattail.passes import Block, Job, Partial, cut, picked
 from fattail.privacy.bounded import Fold, Sample
+from fattail.rows.labels import Labels
 from fattail.sources import Arrays, Reader, as_source
 
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
@@ -46,6 +47,8 @@ class PrivateData:
     X : array of shape (n, d), CSR matrix, data frame, or any source that `fattail.sources` knows
         float32 or float64 in any memory layout; other numbers are converted block by block.
     y : array of shape (n,) or column name, optional
+    labels : Labels, optional
+        The two classes that y holds; behind the door they are 0 and 1.
     block_bytes : int, optional
         Size of the blocks handed to partial sums. Changes speed, never a result.
 
@@ -57,8 +60,8 @@ class PrivateData:
     PrivateData(n=10, d=3, sparse=False)
     """
 
-    def __init__(self, X: Any, y: Any = None, *, block_bytes: int | None = None) -> None:
-        self._source = as_source(X, y)
+    def __init__(self, X: Any, y: Any = None, *, labels: Labels | None = None, block_bytes: int | None = None) -> None:
+        self._source = as_source(X, y, labels)
         self.n, self.d = self._source.n, self._source.d
         self._fold: Fold | None = None  # the rows that count, if not all of the source's
         self._copied: Fold | None = None  # the rows that the source holds, in their secret order
@@ -76,6 +79,12 @@ class PrivateData:
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns, where the source has them."""
         return self._source.columns
+
+    def with_labels(self, labels: Labels) -> PrivateData:
+        """The same rows, their target read as labels."""
+        other = PrivateData(self._source, labels=labels)
+        other.n, other._block_rows, other._fold, other._copied = self.n, self._block_rows, self._fold, self._copied
+        return other
 
     def part(self, fold: Fold) -> PrivateData:
         """The rows of a fold as data of their own: copied in their secret order, unless that takes much memory."""

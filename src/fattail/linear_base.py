@@ -154,11 +154,11 @@ class LinearModel(LinearPredictor):
         if self.splitting and self.batch_size is not None:
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
-    def _fit(self, data: PrivateData, positive: Any = 1) -> LinearFit:
+    def _fit(self, data: PrivateData) -> LinearFit:
         if not data.has_target:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         radius = math.inf if self.radius is None else float(self.radius)
-        target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept, positive)
+        target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept)
         self._announce(data)
         curator = self._make_curator()
         fit = self._run(curator, data, target)

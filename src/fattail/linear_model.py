@@ -140,8 +140,9 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     Parameters
     ----------
     classes : array of two labels
-        The labels, negative first. They are declared, not read from the data, because a label's
-        presence would tell. A row with another label counts as the first class.
+        The labels, negative first. They are declared, not read from the data, because a label's presence would tell. A
+        categorical type of ``y`` (pandas ``category``, polars ``Enum``) declares them too. Another label in memory is
+        refused, as NaN is; in a stream or file, which is not read for a check, its row counts as a bad one: zero in the sums.
     {parameters}
 
     Attributes
@@ -191,9 +192,9 @@ class DPLogisticRegression(TwoLabels, LinearModel):
         """
         refuse(unsupported)
         self._check_parameters()
-        labels = np.asarray(self.classes)
-        fit = self._fit(self._private_data(X, y, y_numeric=False), labels[1])
-        self.classes_ = labels
+        labels = self._labels(X, y)
+        fit = self._fit(self._private_data(X, y, labels=labels))
+        self.classes_ = np.asarray(labels.classes)
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         self._set_errors(fit)
         return self

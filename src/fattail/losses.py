@@ -199,28 +199,21 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """``log(1 + exp(z)) - y z`` for labels 0 and 1, or for any labels of which ``positive`` counts as 1.
+    """``log(1 + exp(z)) - y z`` for labels 0 and 1.
 
     Examples
     --------
     >>> Logistic().derivative(np.array([0.0]), np.array([1.0]))
     array([-0.5])
-    >>> Logistic(positive="yes").derivative(np.zeros(2), np.array(["yes", "no"]))
-    array([-0.5,  0.5])
     """
-
-    positive: Any = None
 
     promise = Promise(curvature=0.25, slope=1.0, target="labels", response=expit)
 
-    def _label(self, y: Any) -> Any:
-        return y if self.positive is None else np.asarray(y == self.positive, dtype=np.float64)
-
     def value(self, z: Floats, y: Any) -> Floats:
-        return np.asarray(np.logaddexp(0.0, z) - self._label(y) * z)
+        return np.asarray(np.logaddexp(0.0, z) - y * z)
 
     def derivative(self, z: Floats, y: Any) -> Floats:
-        return np.asarray(expit(z) - self._label(y), dtype=np.float64)
+        return np.asarray(expit(z) - y, dtype=np.float64)
 
     def second(self, z: Floats, y: Any) -> Floats:
         p = expit(z)

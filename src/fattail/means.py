@@ -20,6 +20,8 @@ from fattail.privacy import Curator, PrivacyReport, check_budget, gaussian_multi
 from fattail.results.escape import Html, fragment, tag
 from fattail.robust import Smooth
 from fattail.robust.base import check_scale
+from fattail.rows.door import array_of, target_of
+from fattail.tables import is_column
 
 Floats = NDArray[np.float64]
 
@@ -213,9 +215,7 @@ def mean(x: ArrayLike, *, epsilon: float = 1.0, delta: float = 1e-6, **options: 
     >>> bool(30_000 < answer.value < 40_000)
     True
     """
-    array: Any = x if hasattr(x, "tocsr") else np.asarray(x)
-    if array.dtype == object:
-        raise ValueError("mean needs an array of numbers, got dtype object")
+    array: Any = x if hasattr(x, "tocsr") else target_of(x) if is_column(x) else array_of(x)
     if array.ndim not in (1, 2):
         raise ValueError(f"mean needs an array of shape (n,) or (n, d), got {array.ndim} dimensions")
     fitted = DPMean(epsilon=epsilon, delta=delta, **options).fit(array.reshape(-1, 1) if array.ndim == 1 else array)

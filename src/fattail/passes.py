@@ -149,10 +149,16 @@ def picked(chunks: Iterable[Chunk], start: int, fold: Fold, rows: int) -> Iterat
 
 
 def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] | None = None) -> Iterator[Piece]:
-    """Pieces of exactly ``rows`` rows (but for the last), wherever the chunks end."""
+    """Pieces of exactly ``rows`` rows (but for the last), wherever the chunks end.
+
+    What waits for the next chunk is copied, as it would keep its whole chunk in memory: of thinned rows
+    a piece may come from a hundred chunks.
+    """
     parts: list[tuple[Any, Any, int, int]] = []
     have = 0
     for X, y in chunks:
+        if parts:
+            parts[-1] = _alone(*parts[-1])
         a, length = 0, int(X.shape[0])
         while a < length:
             b = min(a + rows - have, length)
@@ -165,6 +171,11 @@ def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] 
                 mask = None if mask is None else mask[rows:]
     if parts:
         yield Piece(parts, start, mask)
+
+
+def _alone(X: Any, y: Any, a: int, b: int) -> tuple[Any, Any, int, int]:
+    """A part of a chunk in memory of its own."""
+    return X[a:b].copy(), None if y is None else y[a:b].copy(), 0, b - a
 
 
 class _Shared:

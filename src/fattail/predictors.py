@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.base import PrivateEstimator
+from fattail.rows.labels import Labels, declared
 
 Floats = NDArray[np.float64]
 
@@ -70,6 +71,10 @@ class TwoLabels(Scores, ClassifierMixin):  # type: ignore[misc]
         if labels.shape != (2,) or labels[0] == labels[1]:
             raise ValueError(f"classes must be two different labels, got {self.classes!r}")
         super()._check_parameters()
+
+    def _labels(self, X: Any, y: Any) -> Labels:
+        """The declared labels: ``classes``, or the categories that the type of ``y`` declares."""
+        return declared(self.classes, X, y)
 
     def decision_function(self, X: Any) -> Floats:
         """Log-odds of the second class; costs no budget."""

@@ -84,7 +84,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
     ----------
     {parameters}
     classes : pair of labels
-        The two labels, declared: reading them off the data would leak.
+        The two labels, negative first, declared as in ``DPLogisticRegression``: reading them off the data would leak.
 
     Attributes
     ----------
@@ -121,7 +121,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
         super()._check_parameters()
 
     def _loss(self) -> Loss:
-        return Logistic(positive=np.asarray(self.classes)[1])
+        return Logistic()
 
     def fit(self, X: Any, y: Any = None, **unsupported: Any) -> DPSparseClassifier:
         """Fit the model privately.
@@ -139,7 +139,8 @@ class DPSparseClassifier(TwoLabels, SparseModel):
         """
         refuse(unsupported)
         self._check_parameters()
-        coef, intercept = self._fit(self._private_data(X, y, y_numeric=False))
-        self.classes_ = np.asarray(self.classes)
+        labels = self._labels(X, y)
+        coef, intercept = self._fit(self._private_data(X, y, labels=labels))
+        self.classes_ = np.asarray(labels.classes)
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
         return self

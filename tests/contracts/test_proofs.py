@@ -36,13 +36,9 @@ def test_every_proof_that_the_code_names_exists(folder):
 # Files that hold no data access of their own; each must stay so.
 WITHOUT_PROOF = {
     "robust": {"__init__.py", "base.py", "catoni.py"},  # proved with each robustifier that uses them
-<<<<<<< HEAD
-    "privacy": {"__init__.py", "calibration.py", "events.py", "ledger.py", "report.py", "selftest.py"},  # numbers about releases
-=======
     # Numbers about releases; what ledgers, budgets and their files must do is proved with `accounts.py`.
-    "privacy": {"__init__.py", "calibration.py", "events.py", "report.py"}
+    "privacy": {"__init__.py", "calibration.py", "events.py", "report.py", "selftest.py"}
     | {"budget.py", "chain.py", "ledger.py", "migrate.py", "witness.py"},
->>>>>>> accounts
     "algorithms": {"__init__.py"},
 }
 

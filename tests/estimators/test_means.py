@@ -28,7 +28,12 @@ def heavy(n=4000, seed=0):
     return X, np.array([50.0, 1e-3 * np.exp(0.5), 0.6 * np.exp(6.5)])
 
 
-@parametrize_with_checks([DPMean(epsilon=500.0, method=m, random_state=0) for m in METHODS])
+@parametrize_with_checks(
+    [DPMean(epsilon=500.0, method=m, random_state=0) for m in METHODS],
+    expected_failed_checks=lambda _: {
+        "check_dtype_object": "an object array has no schema: whether it can be read would depend on its cells"
+    },
+)
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)

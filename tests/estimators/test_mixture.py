@@ -40,9 +40,10 @@ def problem(estimator, n=4000, d=3, seed=0, noise=1 / 3):
 
 def expected_failures(estimator):
     """Checks that a private estimator of these models cannot pass, and why."""
+    failures = {"check_dtype_object": "an object array has no schema: whether it can be read would depend on its cells"}
     if isinstance(estimator, DPGaussianMixture):
-        return {}
-    failures = {
+        return failures
+    failures |= {
         "check_regressors_train": "asks for a score above 0.5 on 200 rows, where the noise is larger than the signal",
     }
     if isinstance(estimator, DPMixtureOfRegressions):

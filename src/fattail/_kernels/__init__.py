@@ -246,15 +246,18 @@ def ball_sums(
 def dot(block: Block, w: Floats) -> Floats:
     """Return the products of the rows with ``w``, in float64 whatever the rows are stored in.
 
-    A row's product does not depend on the block it is in, nor on its place there. BLAS promises no such thing, and
-    would copy float32 rows to float64 first. The product of a CSR row is a sum over its entries in turn.
+    A row's product does not depend on the block it is in, nor on its place there, nor on how the row is stored. BLAS
+    promises no such thing, and would copy float32 rows to float64 first.
     """
-    if not isinstance(block, np.ndarray | Apart):
-        return np.asarray(block @ w, dtype=np.float64)
+    parts, w = _parts(block), _vector(w, len(w), 0.0)
+    if parts is not None:
+        out = np.empty(len(parts[2]) - 1)
+        products.dot_rows(*parts, w, out)
+        return out
     if block.dtype not in (np.float32, np.float64):
         block = np.asarray(block, dtype=np.float64)
     out = np.empty(len(block))
-    products.dot_block(_plain(block), 0, len(block), _vector(w, len(w), 0.0), out)
+    products.dot_block(_plain(block), 0, len(block), w, out)
     return out
 
 

@@ -52,6 +52,20 @@ def dot_block(V, first, last, w, out):
 
 
 @njit(**JIT)
+def dot_rows(data, indices, indptr, w, out):
+    """Write to ``out`` the products of CSR rows with ``w``, to the same bits as `dot_block`: a zero changes no sum."""
+    whole = w.size - w.size % 8
+    lanes = np.zeros(8)
+    for i in range(indptr.size - 1):
+        lanes[:] = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            j = np.int64(indices[k])
+            lane = j % 8 if j < whole else 0
+            lanes[lane] = fma(np.float64(data[k]), np.float64(w[j]), lanes[lane])
+        out[i] = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
+
+
+@njit(**JIT)
 def dots_block(V, W, out):
     """Write to ``out`` the products of the rows of ``V`` with those of ``W``."""
     for i in range(len(V)):

@@ -19,7 +19,7 @@ All releases are Gaussian, so the composition is exact.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -159,10 +159,9 @@ def hopeless(n: int, d: int, epsilon: float, delta: float) -> bool:
 
 def intercept_only(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
     """The model without columns, for the whole budget and in few passes. Nothing is known of coefficients, so no covariance."""
-    loss = replace(target.loss, positive=target.positive) if isinstance(target.loss, Logistic) else target.loss
-    plan = centre_plan(loss)
+    plan = centre_plan(target.loss)
     curator.plan(*plan)
-    level = centre(curator, data, loss, plan)
+    level = centre(curator, data, target.loss, plan)
     return LinearFit(np.zeros(data.d), level * target.intercept, 0)
 
 

@@ -46,14 +46,13 @@ class LinearFit:
 class Target:
     """What is to be minimised: loss, ridge penalty ``alpha / 2 |coef|^2``, ball of coefficients, intercept or not.
 
-    ``positive`` is the label that counts as 1 for a logistic loss; all others count as 0.
+    For a logistic loss the response is 0, 1, or NaN where the label is neither of the two declared.
     """
 
     loss: Loss
     alpha: float = 0.0
     radius: float = math.inf
     intercept: bool = True
-    positive: Any = 1
 
     @property
     def logistic(self) -> bool:
@@ -138,7 +137,7 @@ class Problem:
     def response(self, block: Block) -> Any:
         assert block.y is not None
         if self.target.labels:
-            return (block.y == self.target.positive).astype(np.float64)
+            return block.y
         return (block.y - self.level) / self.size
 
     @property

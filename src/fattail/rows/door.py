@@ -1,0 +1,287 @@
+"""The one door: whatever holds the rows, a pass sees them in one canonical form.
+
+*Rows* are a dense array, ``Columns``, or CSR without duplicates, stored zeros or unsorted indices. Their numbers are
+bool, integers, or floats of at most 64 bits; a masked cell is NaN. The *target* is a float64 vector with an entry per row.
+
+What is not so is refused by its type or shape, before anything is charged and without quoting a cell (`Refusal`).
+Once a fit has been charged no cell may stop it: in a chunk that turns out to hold something else than its schema
+says, a cell that is no number counts as missing (``strict=False``).
+
+Formal guarantees: ``door.proof.md``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fattail.tables import Columns, as_array, is_column, is_frame, kind_of, library
+
+T = TypeVar("T")
+Floats = NDArray[np.float64]
+Number = np.dtype[Any] | None
+
+SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+class Refusal(ValueError):
+    """A sentence of our own about data: it names types, columns and shapes, never a value."""
+
+
+def attempt(what: str, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a library; if it fails, say so without its message, which may quote a cell.
+
+    Examples
+    --------
+    >>> attempt("reading the age", float, "HIV-positive")
+    Traceback (most recent call last):
+    fattail.rows.door.Refusal: reading the age failed (ValueError); the message is withheld, as it may quote a row
+    """
+    try:
+        return function(*arguments)
+    except (Refusal, MemoryError, StopIteration):
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+    # Outside of the handler, so that the error is not even attached as the context of this one.
+    raise Refusal(f"{what} failed ({kind}); the message is withheld, as it may quote a row")
+
+
+def attempted(what: str, items: Iterable[T]) -> Iterator[T]:
+    """Items of a library's iterator, under the same rule as `attempt`."""
+    iterator = attempt(what, iter, items)
+    while True:
+        try:
+            item = attempt(what, next, iterator)
+        except StopIteration:
+            return
+        yield item
+
+
+# --- types --------------------------------------------------------------------------------------
+
+
+def number_type(kind: Any) -> Number:
+    """The float type that holds what a library calls ``kind``; None if that is not a type of numbers.
+
+    Numbers are bool, integers of up to 64 bits and floats of up to 64. A longdouble would be rounded, a decimal or a
+    date given a unit, a category a code: whoever knows the data has to say how.
+
+    Examples
+    --------
+    >>> number_type(np.dtype("int8")), number_type(np.dtype("float32")), number_type(np.dtype("datetime64[ns]"))
+    (dtype('float64'), dtype('float32'), None)
+    """
+    if library(kind) == "polars":
+        name = str(kind)
+        number = (kind.is_integer() and not name.endswith("128")) or kind.is_float() or name == "Boolean"
+        return (SINGLE if name in ("Float16", "Float32") else DOUBLE) if number else None
+    if library(kind) == "pyarrow":
+        import pyarrow.types as pt
+
+        if pt.is_float16(kind) or pt.is_float32(kind):
+            return SINGLE
+        return DOUBLE if pt.is_float64(kind) or pt.is_integer(kind) or pt.is_boolean(kind) else None
+    kind = getattr(kind, "subtype", kind) if kind_of(kind) == "SparseDtype" else kind  # of pandas
+    letter, size = getattr(kind, "kind", "O"), getattr(kind, "itemsize", 8)
+    if letter in "biu":
+        return DOUBLE
+    return None if letter != "f" or size > 8 else SINGLE if size <= 4 else DOUBLE
+
+
+def shown(kind: Any) -> str:
+    """A type in words; how long the longest text is, is not one of them."""
+    letter = getattr(kind, "kind", "") if isinstance(kind, np.dtype) else ""
+    return {"U": "text", "S": "bytes", "c": f"{kind}: Complex data not supported"}.get(letter, str(kind))
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Names and types of the columns of a table, known before any row is read."""
+
+    kinds: dict[Any, Number]
+    """The number type of each column, None if it does not hold numbers."""
+    types: dict[Any, Any]
+    where: str = ""
+
+    def check(self, columns: Sequence[Any] | None = None) -> np.dtype[Any]:
+        """The float type that holds these columns (all by default); refuse what is not a number."""
+        columns = list(self.kinds) if columns is None else columns
+        self.find(columns)
+        words = {c: shown(self.types[c]) for c in columns if self.kinds[c] is None}
+        if words:
+            raise Refusal(
+                f"only numbers can be read, and these columns{self.where} are something else: {words}; "
+                "choose others, or encode them"
+            )
+        return SINGLE if all(self.kinds[c] == SINGLE for c in columns) else DOUBLE
+
+    def find(self, columns: Sequence[Any]) -> None:
+        missing = [c for c in columns if c not in self.kinds]
+        if missing:
+            raise Refusal(f"there are no columns {missing}{self.where}; there are {list(self.kinds)}")
+
+
+def schema_of(table: Any, where: str = "") -> Schema:
+    """Columns of a pandas or polars frame, a Dask frame, or of anything with an Arrow schema."""
+    if library(table) == "polars":
+        pairs = list(table.collect_schema().items())
+    elif library(table) == "pyarrow":
+        pairs = [(field.name, field.type) for field in getattr(table, "schema", table)]
+    else:
+        pairs = list(zip(table.columns, table.dtypes, strict=True))
+    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    if twice:
+        raise Refusal(f"columns{where} must have different names, and these names occur more than once: {twice}")
+    return Schema({name: number_type(t) for name, t in pairs}, dict(pairs), where)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def array_of(values: Any) -> NDArray[Any]:
+    """Anything array-like as an array; masked cells are missing, so NaN.
+
+    Examples
+    --------
+    >>> array_of(np.ma.masked_array([1, 2, 3], mask=[False, True, False]))
+    array([ 1., nan,  3.])
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind in "biuf" and np.ma.is_masked(values):
+            missing, values = np.ma.getmaskarray(values), np.ma.getdata(values)
+            return np.where(missing, np.nan, values.astype(np.result_type(values.dtype, np.float32)))
+        return np.ma.getdata(values)
+    return attempt("making an array", np.asarray, values)
+
+
+def rows_of(X: Any, *, strict: bool = True) -> Any:
+    """The canonical form of rows: an array, ``Columns`` or CSR, whose slices are of the same kind.
+
+    Nothing is copied that is canonical already, and what the user holds is never changed.
+    """
+    if is_frame(X):
+        schema = schema_of(X)
+        if strict:
+            schema.check()
+        if kind_of(X) == "DataFrame" and library(X) == "pandas" and _stored_sparsely(schema):
+            return _canonical_csr(X.sparse.to_coo())
+        columns = [_numbers(X[name], strict) for name in schema.kinds]
+        if not columns:
+            raise Refusal("there are no columns left to read")
+        return Columns(columns, SINGLE if all(k == SINGLE for k in schema.kinds.values()) else DOUBLE)
+    rows = X if sparse.issparse(X) else array_of(X)
+    if len(rows.shape) != 2 or (strict and number_type(rows.dtype) is None):
+        raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape} and type {shown(rows.dtype)}")
+    return _canonical_csr(rows) if sparse.issparse(rows) else rows if number_type(rows.dtype) else _cells(rows)
+
+
+def _canonical_csr(X: Any) -> sparse.csr_array:
+    """CSR with sorted indices, each column at most once in a row, and no stored zeros."""
+    if X.dtype not in (SINGLE, DOUBLE):  # before duplicates are added: small integers would overflow
+        X = X.tocoo()
+        X = sparse.coo_array((X.data.astype(np.float64) if number_type(X.dtype) else _cells(X.data), (X.row, X.col)), X.shape)
+    X = X.tocsr()
+    # Built anew from its parts: the flags of an object say what its maker believed.
+    rows = sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
+    attempt("reading the indices of sparse rows", rows.check_format, True)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    if np.count_nonzero(rows.data) < rows.nnz:
+        rows = rows.copy()
+        rows.eliminate_zeros()
+    return rows
+
+
+def _stored_sparsely(schema: Schema) -> bool:
+    return bool(schema.types) and all(kind_of(t) == "SparseDtype" and t.fill_value == 0 for t in schema.types.values())
+
+
+def as_form(rows: Any, is_sparse: bool) -> Any:
+    """Canonical rows as CSR or not: a stream is one or the other, whatever a single chunk is."""
+    if sparse.issparse(rows) == is_sparse:
+        return rows
+    return sparse.csr_array(rows.dense() if isinstance(rows, Columns) else rows) if is_sparse else rows.toarray()
+
+
+# --- columns and targets ------------------------------------------------------------------------
+
+
+def type_of(values: Any) -> Any:
+    """The type of a column in its own library's words."""
+    return values.type if library(values) == "pyarrow" else values.dtype
+
+
+def _numbers(values: Any, strict: bool) -> NDArray[Any]:
+    """A column as an array of numbers; a null is NaN."""
+    if number_type(type_of(values)) is not None:
+        return attempt("reading a column", as_array, values)
+    if strict:
+        raise Refusal(f"only numbers can be read, got type {shown(type_of(values))}")
+    return _cells(attempt("reading a column", as_array, values))
+
+
+def _cells(values: NDArray[Any]) -> Floats:
+    """Cells that are numbers, or say one, as such; the others are missing."""
+    if values.dtype.kind == "c":
+        return np.where(values.imag == 0, values.real, np.nan).astype(np.float64)
+    if values.dtype.kind == "f":
+        return values.astype(np.float64)
+    if values.dtype.kind not in "OUS":
+        return np.full(values.shape, np.nan)
+    return np.array([_cell(cell) for cell in values.ravel().tolist()], dtype=np.float64).reshape(values.shape)
+
+
+def _cell(cell: Any) -> float:
+    try:
+        return float(cell)
+    except Exception:  # whatever the cell is, it is no number
+        return np.nan
+
+
+def target_of(y: Any, *, strict: bool = True) -> Floats:
+    """A target as a float64 vector.
+
+    Examples
+    --------
+    >>> target_of([[1], [2]])
+    array([1., 2.])
+    """
+    y = single_column(y)
+    if is_column(y):
+        return np.asarray(_numbers(y, strict), dtype=np.float64)
+    values = array_of(y)
+    if strict and number_type(values.dtype) is None:
+        raise Refusal(f"y must hold numbers, got type {shown(values.dtype)}")
+    return as_vector(np.asarray(values, dtype=np.float64) if number_type(values.dtype) else _cells(values))
+
+
+def single_column(y: Any) -> Any:
+    """The column of a frame that has just one; anything else as it is."""
+    if not is_frame(y):
+        return y
+    names = list(schema_of(y).kinds)
+    if len(names) != 1:
+        raise Refusal(f"y must have one column, got {len(names)}")
+    return y[names[0]]
+
+
+def as_vector(values: NDArray[Any]) -> NDArray[Any]:
+    """One entry per row: shapes (n,) and (n, 1) are, others are refused."""
+    if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
+        return values.reshape(-1)
+    raise Refusal(f"y must have one entry per row, so shape (n,), got shape {values.shape}")
+
+
+def take_target(frame: Any, name: str) -> tuple[Any, Any]:
+    """A frame without one of its columns, and that column as its library holds it."""
+    schema_of(frame).find((name,))
+    rest = frame.drop(columns=name) if library(frame) == "pandas" else frame.drop([name])
+    return rest, frame[name]
