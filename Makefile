@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs readme clean
+.PHONY: demo test test-slow test-lowest check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs readme clean
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +20,17 @@ test: $(BIN)/.installed
 
 test-slow: $(BIN)/.installed
 	$(BIN)/python -m pytest -m slow tests
+
+# The default tests with each dependency and extra at the lowest version that pyproject.toml allows. Old versions meet newer
+# ones of what they depend on themselves and warn of what those deprecate: not ours to mend.
+$(VENV)-lowest/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet --upgrade pip uv
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct -e ".[dev,dask]"
+	touch $@
+
+test-lowest: $(VENV)-lowest/.installed
+	$(VENV)-lowest/bin/python -m pytest -n 2 -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning -W ignore::FutureWarning tests src/fattail
 
 check: $(BIN)/.installed
 	$(BIN)/ruff check .
@@ -67,4 +78,4 @@ reproduce-quick: $(BIN)/.installed
 	$(BIN)/python -m fattail reproduce --quick
 
 clean:
-	rm -rf $(VENV) $(VENV)-docs docs/_build docs/generated docs/gallery demo-page build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-lowest docs/_build docs/generated docs/gallery demo-page build dist .pytest_cache .mypy_cache .ruff_cache

@@ -111,7 +111,7 @@ def budget(account: Any, *, ax: Any = None) -> Any:
     if charges:
         ax.step(times, spent, where="post", color=COLORS[0])
         ax.plot(times, spent, "o", color=COLORS[0], markersize=4)
-        ax.figure.autofmt_xdate()
+        ax.tick_params(axis="x", labelrotation=30)
     ax.axhline(account.epsilon, linestyle="--", color=COLORS[1])
     ax.annotate("limit", (0.99, account.epsilon), xycoords=("axes fraction", "data"), ha="right", va="bottom", color=COLORS[1])
     ax.set(ylim=(0, 1.12 * account.epsilon), ylabel="epsilon spent", xlabel="" if charges else "no charge yet")

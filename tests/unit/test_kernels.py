@@ -311,7 +311,8 @@ def test_ball_is_a_shrunk_row(V, radius):
         row = np.where(np.isfinite(V[i]), V[i], 0.0)
         top = np.abs(row).max()
         if top > 0:
-            norm = np.linalg.norm(row / top)
+            with np.errstate(over="ignore"):  # NumPy 1.26 raises the flag for lanes that it then discards
+                norm = np.linalg.norm(row / top)
             with np.errstate(all="ignore"):
                 unit = row / top / norm if top * norm > radius else row / radius
             assert np.abs(out - unit * UNIT).max() <= 0.51

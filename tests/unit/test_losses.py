@@ -10,6 +10,7 @@ from fattail import DPHuberRegressor, DPLinearRegression, DPSparseRegressor
 from fattail.data import PrivateData
 from fattail.losses import Huber, Logistic, Loss, Needs, Promise, Squared, check_loss
 from fattail.privacy import Budget
+from fattail.robust import ridge
 from fattail.robust.ridge import RidgeDescent
 
 LOSSES = [Squared(), Huber(1.3), Logistic()]
@@ -151,6 +152,15 @@ def test_ridge_serves_proved_losses_only(loss):
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="Huber and Logistic only"):
         RidgeDescent(loss, np.arange(2), 1.0, 0.01).fit(PrivateData(rng.normal(size=(30, 2)), rng.normal(size=30)))
+
+
+def test_a_ridge_that_trusted_its_loss_would_be_caught(monkeypatch):
+    """The mutant: without the refusal, one row moves the answer by many times what is declared."""
+    monkeypatch.setattr(ridge, "NEEDS", Needs())
+    X, y = np.ones((1000, 1)), np.ones(1000)
+    descents = [RidgeDescent(Steep(), np.arange(1), 1.0, 0.05, steps) for steps in range(30, 35)]
+    pairs = [(d.fit(PrivateData(X, y)), d.fit(PrivateData(X, np.append(-1e9, y[1:])))) for d in descents]
+    assert max(np.linalg.norm(a._value - b._value) / a.raw_sensitivity for a, b in pairs) > 10
 
 
 def test_methods_refuse_losses_that_they_cannot_serve_and_name_the_loss():
