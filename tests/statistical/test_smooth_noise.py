@@ -225,3 +225,19 @@ def test_a_half_line_needs_what_the_closed_form_says(sign):
     above = np.cumsum((score * density)[::-1])[::-1] * (y[1] - y[0])
     np.testing.assert_allclose(above, density * (b / c + sign * a / w * t), atol=1e-4)
     assert b**2 + (a / w) ** 2 < 1
+
+
+def test_the_audit_finds_coarse_draws_in_a_vector():
+    """The same for Gaussian noise in proportion to a smooth sensitivity in l2."""
+
+    class Vector:
+        def fit(self, X):
+            release = SmoothGaussian("vector", coordinates=2, delta=1e-6)
+            curator = Curator(1.0, 1e-5)
+            curator.plan(release)
+            curator.release(release, SmoothBounded(X[0, :2], X[0, 2:], curator.smoothness(release)))
+
+    data, neighbour = np.array([[0.1, 0.2, 1.0, 1.0]]), np.array([[0.3, 0.1, 1.001, 1.001]])
+    assert audit.lattice_attack(lambda seed: Vector(), (data,), (neighbour,), runs=100).epsilon < 1
+    with audit.coarse_draws():
+        assert audit.lattice_attack(lambda seed: Vector(), (data,), (neighbour,), runs=100).epsilon > 1
