@@ -166,9 +166,10 @@ def admitted_before(event, epsilon, delta, most=100_000):
 )
 def test_at_most_a_tenth_is_lost_to_adaptivity(epsilon, delta):
     gauss = ev.Gaussian(gaussian_multiplier(epsilon, delta, 2000))
-    small = ev.Pure(epsilon / 2000)
+    small = ev.Pure(epsilon / 300)
     for event, sharp in ((gauss, "gaussian"), (small, "concentrated")):
         before = admitted_before(event, epsilon, delta)
+        assert 300 < before < 50_000  # many, and the search did not end at its limit
         assert admitted(event, Balance(epsilon, delta, "mixed")) >= 0.9 * before
         assert admitted(event, Balance(epsilon, delta, sharp)) >= 0.975 * before
     for count in (1, 2, 3, 7):  # few pure releases add up, as ever

@@ -112,6 +112,7 @@ def test_all_charge_one_budget(way):
     assert len(budget.history) == 1
 
 
+@pytest.mark.slow
 def test_workers_that_were_there_before_charge_too():
     """Loky keeps its workers between calls: they do not start inside the block."""
     assert sum(by_joblib("loky")) == 5

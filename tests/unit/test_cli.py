@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import shlex
+import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,29 @@ def test_mean_with_ledger_and_card(capsys: Any, tmp_path: Path, claims: Path) ->
     assert state["accounts"][0]["charges"] == 1
     charges = json.loads(run(capsys, f"ledger history {ledger} --account claims --json")[0])["charges"]
     assert len(charges) == 1 and "DPMean" in charges[0]["label"]
+
+
+def test_ledger_verify_and_adopt(capsys: Any, tmp_path: Path, claims: Path) -> None:
+    ledger, copy = tmp_path / "budget.db", tmp_path / "copy.db"
+    run(capsys, f"ledger open {ledger} claims -e 2 --delta 1e-5 --kind gaussian")
+    run(capsys, f"mean {claims} -c cost -e 1 --ledger {ledger} --json")
+    assert "each as it was written" in run(capsys, f"ledger verify {ledger}")[0]
+    found = json.loads(run(capsys, f"ledger verify {ledger} --json")[0])
+    assert found["ok"] and found["entries"] == 3 and found["accounts"][0]["charges"] == 1
+    (charge,) = json.loads(run(capsys, f"ledger history {ledger} --json")[0])["charges"]
+    assert charge["user"] and charge["data"] and charge["unit"] == "row" and charge["relation"] == "replace-one"
+    assert charge["claim"][0] == 1.0
+
+    shutil.copy(ledger, copy)
+    assert "is a copy" in run(capsys, f"ledger verify {copy}", code=1)[0]
+    run(capsys, f"ledger adopt {copy}")
+    run(capsys, f"ledger verify {copy}")
+
+    with sqlite3.connect(ledger) as db:
+        db.execute("UPDATE entry SET body = replace(body, '2.0', '9.0') WHERE seq = 1")
+    db.close()
+    assert "damaged" in json.loads(run(capsys, f"ledger verify {ledger} --json", code=1)[0])["problems"][0]
+    fails(capsys, f"mean {claims} -c cost -e 0.1 --ledger {ledger}", "damaged")
 
 
 def test_fit_and_predict(capsys: Any, tmp_path: Path, claims: Path) -> None:

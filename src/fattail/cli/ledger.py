@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fattail.cli.shared import Account, AsJson, Delta, UsageError, emit, existing_ledger, out
 from fattail.privacy import Ledger, LedgerAccount
+from fattail.privacy.accounts import account_name
 
 app = typer.Typer(no_args_is_help=True, help="Open, show, list and verify privacy budgets.")
 
@@ -54,7 +55,8 @@ def show(path: LedgerPath, json: AsJson = False) -> None:
 @app.command()
 def history(path: LedgerPath, account: Account = None, json: AsJson = False) -> None:
     """Every charge, in order."""
-    accounts = [a for a in existing_ledger(path).accounts() if account in (None, a.name)]
+    name = None if account is None else account_name(account)
+    accounts = [a for a in existing_ledger(path).accounts() if name in (None, a.name)]
     if account is not None and not accounts:
         raise UsageError(f"{path} has no account {account!r}")
     lines = [

@@ -215,10 +215,11 @@ def _everywhere() -> set[str]:
     with _lock:
         found = set(_open)
     folder = _folder(create=False)
-    if folder is not None:
+    markers = [name for name in os.listdir(folder) if name.endswith(".open")] if folder is not None else []
+    if folder is not None and markers:
         marks = tuple(map(_mark, _ancestors()))
-        names = [name for name in os.listdir(folder) if name.endswith(".open") and name.startswith(marks)]
-        found |= {str(folder / f"{name.removesuffix('.open').rpartition('-')[2]}.db") for name in names}
+        names = [name.removesuffix(".open").rpartition("-")[2] for name in markers if name.startswith(marks)]
+        found |= {str(folder / f"{name}.db") for name in names}
     return found
 
 

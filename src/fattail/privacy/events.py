@@ -40,13 +40,17 @@ _SMALL_RANGE, _LARGE_RANGE = 1e-4, 30.0
 def add_up(a: float, b: float) -> float:
     """``a + b``, rounded up: a small charge is never lost beside a large one."""
     total = a + b
+    if not a or not b:
+        return total
     return math.nextafter(total, math.inf) if math.isfinite(total) and math.fsum((a, b, -total)) > 0 else total
 
 
 def multiply_up(count: int, x: float) -> float:
     """``count * x``, rounded up."""
+    if not x:
+        return 0.0
     product = count * x
-    exact = count == 1 or not math.isfinite(product) or Fraction(x) * count <= Fraction(product)
+    exact = not math.isfinite(product) or Fraction(x) * count <= Fraction(product)
     return product if exact else math.nextafter(product, math.inf)
 
 
@@ -82,6 +86,9 @@ class Cost:
         return self._combine(other, max)
 
     def scaled(self, count: int) -> Cost:
+        """Cost of ``count`` repetitions."""
+        if count == 1:
+            return self
         numbers = {name: multiply_up(count, getattr(self, name)) for name in _NUMBERS}
         return Cost(**numbers, renyi=tuple(multiply_up(count, r) for r in self.renyi))
 
@@ -279,10 +286,15 @@ class Parallel(Event):
 
 def total_cost(events: Iterable[Event]) -> Cost:
     """Cost of events composed in sequence, each chosen after seeing the ones before."""
-    cost = Cost()
+    cost = None
     for event in events:
-        cost = cost + event.cost()
-    return cost
+        cost = _cost(event) if cost is None else cost + _cost(event)
+    return cost or Cost()
+
+
+@lru_cache(maxsize=4096)
+def _cost(event: Event) -> Cost:
+    return event.cost()  # ledgers ask again and again for those of their history
 
 
 @lru_cache(maxsize=4096)
