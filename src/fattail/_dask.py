@@ -82,7 +82,7 @@ class Dask(Source):
         self._check_target(y.dtype)
         lengths = tuple(np.diff(self._edges).tolist())
         is_series = hasattr(y, "npartitions") and not hasattr(y, "rechunk")
-        targets = np.ravel((y if is_series else y.reshape(-1).rechunk((lengths,))).to_delayed())
+        targets = np.ravel((y if is_series else (y if y.ndim == 1 else y[:, 0]).rechunk((lengths,))).to_delayed())
         if len(targets) != len(lengths):
             raise Refusal(f"X has {len(lengths)} partitions and y has {len(targets)}")
         self._targets = targets.tolist()

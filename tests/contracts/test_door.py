@@ -275,39 +275,25 @@ def test_text_beyond_the_rows_that_a_scan_has_seen_is_refused(tmp_path):
 
 def test_a_cell_of_a_stream_that_is_no_number_is_a_missing_one():
     """Where n is declared nothing is read before the charge: then no cell may stop the fit, and no other row may change."""
-    text = X.astype(object)
-    text[200, 1], text[201, 2] = SECRET, None
-    clean = X.copy()
-    clean[200, 1] = clean[201, 2] = np.nan
-    targets = Y.astype(object)
-    targets[210] = SECRET
-    y = np.where(np.arange(N) == 210, np.nan, Y)
+    bad = X.astype(object)
+    bad[200, 1], bad[201, 2] = SECRET, None
+    y = Y.astype(object)
+    y[210] = SECRET
+    missing, missing_y = X.copy(), Y.copy()
+    missing[200, 1] = missing[201, 2] = missing_y[210] = np.nan
+    expected = passes(PrivateData(Chunks(lambda: [(missing, missing_y)], n=N)))
 
-    def stream(rows, y, make=np.asarray):
-        return Chunks(lambda: ((make(rows[a : a + 100]), y[a : a + 100]) for a in range(0, N, 100)), n=N)
-
-    def as_frame(rows):
+    def frame(rows):
         return pd.DataFrame(rows, columns=forms.names(X)).infer_objects()
 
-    def by_number(rows):
-        return rows.astype(float) if not any(isinstance(cell, str | None) for cell in rows.ravel()) else rows
-
-    expected = passes(PrivateData(stream(clean, y)))
-    for make in (by_number, lambda rows: as_frame(by_number(rows)), lambda rows: by_number(rows).astype(str)[:]):
-        first = [(by_number(text[:100]), Y[:100])]
-        data = PrivateData(
-            Chunks(
-                lambda first=first, make=make: (
-                    *([(as_frame(first[0][0]), first[0][1])] if isinstance(make(text[:1]), pd.DataFrame) else first),
-                    *((make(text[a : a + 100]), targets[a : a + 100]) for a in (100, 200)),
-                ),
-                n=N,
-            )
-        )
-        for found, sums in zip(passes(data), expected, strict=True):
+    for make in (np.asarray, frame, lambda rows: rows.astype(str), lambda rows: pa.Table.from_pandas(frame(rows).astype(str))):
+        first = X[:100] if isinstance(make(bad), np.ndarray) else frame(X[:100])
+        later = make(bad[100:])
+        source = Chunks(lambda first=first, later=later: [(first, Y[:100]), (later, y[100:])], n=N)
+        for found, sums in zip(passes(PrivateData(source)), expected, strict=True):
             np.testing.assert_array_equal(found, sums)
-    counted = forms.in_chunks(text, Y, 100, lambda rows: rows if rows is None else by_number(rows))
-    refused_before_the_charge(lambda: linear(counted), "numbers")
+        counted = [(first, Y[:100]), (later, Y[100:])]
+        refused_before_the_charge(lambda chunks=counted: linear(lambda: chunks), "numbers")
 
 
 @pytest.mark.parametrize(
