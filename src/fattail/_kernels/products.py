@@ -2,46 +2,28 @@
 
 BLAS and the compiler's own reordering round a row's product by where the row stands in its block, and a
 table may be kept in any order. Here every sum has one order, written down, of operations that IEEE 754 defines
-to the bit (a fused product and sum is one of them), so neither neighbours nor blocks nor vector lanes can show.
+to the bit, so neither neighbours nor blocks can show.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numba.extending import intrinsic
+
+from .vectors import LANES, ROWS, VECTORS, fma, partial_dot, tile
 
 # No licence to reorder or to fuse: the same for all kernels.
 JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
 
 
-@intrinsic
-def fma(typing, a, b, c):
-    """Return ``a b + c``, rounded once."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fma(*arguments)
-
-    return a(a, a, a), generate
-
-
 @njit(**JIT)
 def row_dot(v, w):
-    """Return the product of two rows in float64: column j is added to partial sum j mod 8, but for the last few."""
-    whole = w.size - w.size % 8
-    s0, s1, s2, s3, s4, s5, s6, s7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for j in range(0, whole, 8):
-        s0 = fma(np.float64(v[j]), np.float64(w[j]), s0)
-        s1 = fma(np.float64(v[j + 1]), np.float64(w[j + 1]), s1)
-        s2 = fma(np.float64(v[j + 2]), np.float64(w[j + 2]), s2)
-        s3 = fma(np.float64(v[j + 3]), np.float64(w[j + 3]), s3)
-        s4 = fma(np.float64(v[j + 4]), np.float64(w[j + 4]), s4)
-        s5 = fma(np.float64(v[j + 5]), np.float64(w[j + 5]), s5)
-        s6 = fma(np.float64(v[j + 6]), np.float64(w[j + 6]), s6)
-        s7 = fma(np.float64(v[j + 7]), np.float64(w[j + 7]), s7)
-    for j in range(whole, w.size):
-        s0 = fma(np.float64(v[j]), np.float64(w[j]), s0)
-    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+    """Return the product of two rows in float64: of multiples of 16 columns in vector registers, then of the others in turn."""
+    rest = w.size % (2 * LANES)
+    total = partial_dot(v, w, w.size) if rest < w.size else 0.0
+    for j in range(w.size - rest, w.size):
+        total = fma(np.float64(v[j]), np.float64(w[j]), total)
+    return total
 
 
 @njit(**JIT)
@@ -73,35 +55,19 @@ def dots_block(V, W, out):
 
 
 @njit(**JIT)
-def _add_products(V, i, W, k, out):
-    """Add column k of row i times row k of ``W``."""
-    v = V[i, k]
-    for j in range(W.shape[1]):
-        out[i, j] = fma(v, W[k, j], out[i, j])
-
-
-@njit(**JIT)
 def product_block(V, W, out):
     """Write ``V W`` to ``out``, all three of one type: an entry is a sum over the columns of V from first to last.
 
-    Two rows and four columns at a time, so that memory is asked less; what is done to an entry, and in which
-    order, is the same for the last row, which may be alone.
+    Four rows at a time; where fewer are left the last one is taken several times. Columns are filled up with zeros.
     """
-    n, d = V.shape
-    m = W.shape[1]
-    whole = d - d % 4
-    out[:] = 0.0
-    for i in range(0, n - 1, 2):
-        for k in range(0, whole, 4):
-            a0, a1, a2, a3 = V[i, k], V[i, k + 1], V[i, k + 2], V[i, k + 3]
-            b0, b1, b2, b3 = V[i + 1, k], V[i + 1, k + 1], V[i + 1, k + 2], V[i + 1, k + 3]
+    (n, d), m = V.shape, W.shape[1]
+    step = VECTORS * LANES * 8 // V.itemsize
+    padded = np.zeros((d, -(-m // step) * step), W.dtype)
+    padded[:, :m] = W
+    few = np.empty((ROWS, padded.shape[1]), W.dtype)
+    for i in range(0, n, ROWS):
+        for column in range(0, m, step):
+            tile(V, i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1), padded, column, few)
+        for r in range(min(ROWS, n - i)):
             for j in range(m):
-                w0, w1, w2, w3 = W[k, j], W[k + 1, j], W[k + 2, j], W[k + 3, j]
-                out[i, j] = fma(a3, w3, fma(a2, w2, fma(a1, w1, fma(a0, w0, out[i, j]))))
-                out[i + 1, j] = fma(b3, w3, fma(b2, w2, fma(b1, w1, fma(b0, w0, out[i + 1, j]))))
-        for k in range(whole, d):
-            _add_products(V, i, W, k, out)
-            _add_products(V, i + 1, W, k, out)
-    if n % 2:
-        for k in range(d):
-            _add_products(V, n - 1, W, k, out)
+                out[i + r, j] = few[r, j]

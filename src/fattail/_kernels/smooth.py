@@ -13,7 +13,7 @@ from numba import carray, njit
 
 from .dense import FLUSH, GROUP, JIT, LEAST, NEAR, TILE, UNIT, argument, clamp, flush, load, residuals, spill
 from .memory import address, ask, prefetch, room
-from .products import fma
+from .vectors import fma
 
 PROBE = 4  # rows that tell how to begin
 MANY = 5  # one argument in so many beyond the core makes it faster to find the tail polynomial everywhere
