@@ -21,7 +21,7 @@ import atheris
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "benchmarks" / "results" / "fuzz_guided.csv"
-READERS = ("csv", "csv_gz", "parquet", "svmlight", "model", "ledger", "account")
+READERS = ("csv", "csv_gz", "parquet", "svmlight", "model", "ledger", "account", "names", "card")
 
 
 def steer(name: str, options: list[str]) -> None:

@@ -10,24 +10,33 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import random
+import re
 import sqlite3
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from csv import reader
 from functools import lru_cache
+from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from rich.table import Table
 
 import fattail
 from fattail import model_io
-from fattail.cli import files
+from fattail.card import Card
+from fattail.cli import files, main
+from fattail.cli.shared import Screen
 from fattail.data import PrivateData
 from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian, Ledger, chain
 from fattail.privacy.labels import SecretOrder
+from fattail.results import escape
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -180,8 +189,115 @@ def estimators(data: bytes) -> None:
         assert np.isfinite(found).all()
 
 
+# What a terminal obeys, a page runs and a spreadsheet computes.
+CONTROL = frozenset(map(chr, (*range(32), *range(127, 160), 0x202A, 0x202B, 0x202C, 0x202D, 0x202E, *range(0x2066, 0x206A))))
+OWN_COLORS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def names(data: bytes) -> None:
+    """Any text in every medium."""
+    text = data.decode("utf-8", "surrogateescape" if data[-1:] < b"\x80" else "surrogatepass" if _is_utf8(data) else "replace")
+    assert not set(escape.for_terminal(text)) & CONTROL
+    escape.for_terminal(text).encode()
+    page = _Page()
+    page.feed(escape.tag("p", text, title=text))
+    page.close()
+    assert page.seen == ["p"], page.seen
+    stream = io.StringIO()
+    escape.write_csv(stream, [[text, "x"]])
+    (cells,) = reader(io.StringIO(stream.getvalue(), newline=""))
+    assert len(cells) == 2 and not (set(cells[0]) & CONTROL - {"\n"})
+    assert cells[0][:1] not in tuple("=@\t\r") and (cells[0][:1] not in tuple("+-") or np.isreal(float(cells[0])))
+    screen_text = io.StringIO()
+    screen = Screen(file=screen_text, force_terminal=True, width=200)
+    lines = Table(text)
+    lines.add_row(text)
+    screen.print(lines)
+    screen.print(text)
+    assert not (set(OWN_COLORS.sub("", screen_text.getvalue())) & CONTROL - {"\n"})
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8", "surrogatepass")
+    except ValueError:
+        return False
+    return True
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.seen.append(tag)
+
+    def handle_comment(self, data: str) -> None:
+        self.seen.append("comment")
+
+    def handle_decl(self, decl: str) -> None:
+        self.seen.append("declaration")
+
+
+def card(data: bytes) -> None:
+    """A card of a model that anybody may have written, with names to match."""
+    with only(ValueError):
+        loaded = model_io.load_model(_file("model.json", data))
+        text = data[:40].decode("utf-8", "replace")
+        labels = [text] * loaded.n_features_in_
+        account = SimpleNamespace(name=text, epsilon=3.0, delta=1e-5, spent=1.0, remaining=2.0)
+        with only(ValueError, TypeError, OverflowError, ZeroDivisionError):
+            # Numbers of a file need not be sensible; what they are shown as must be.
+            shown = Card.of(loaded, names=labels, title=text, facts={text: text}, account=account, notes=[text])
+            page = _Page()
+            page.feed(shown.to_html() + loaded.privacy_._repr_html_())
+            assert not {"script", "iframe", "comment", "object"} & set(page.seen)
+            assert not (set(shown.to_html()) & CONTROL - {"\n"})
+            json.loads(shown.to_json())
+
+
+def command(data: bytes) -> None:
+    """A command line, word by word: an exit code, at most one line of complaint, and no answer that was not charged."""
+    words = data.decode("utf-8", "surrogateescape").split("\n")[:24]
+    folder = _workspace()
+    if any("reproduce" in w or "audit" in w or "doctor" in w for w in words):
+        return  # what they read are no files of others, and they take their time
+    words = [w.replace("@", f"{folder}/") for w in words]
+    before = _spent(folder)
+    out, err = io.StringIO(), io.StringIO()
+    with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
+        warnings.simplefilter("error")
+        code = main(words)
+    assert code in (0, 2, 3, 4), (code, err.getvalue()[:300])
+    complaint = err.getvalue()
+    assert not (set(out.getvalue() + complaint) & CONTROL - {"\n"}) and "Traceback" not in complaint
+    assert code in (0, 4) or (complaint.count("\n") == 1 and complaint.startswith("fattail: ")) or "Usage" in complaint, complaint
+    paid = _spent(folder) - before
+    assert paid >= 0 and (paid == 0 or code in (0, 4)), "charged without an answer"
+    if code == 0 and "differentially private" in out.getvalue() and "--ledger" in words:
+        assert paid > 0, "answered without a charge"
+    assert (folder / "t.csv").read_bytes() == seeds()["csv"][2], "the data were written to"
+
+
+@lru_cache(maxsize=1)
+def _workspace() -> Path:
+    folder = FOLDER / "work"
+    folder.mkdir(exist_ok=True)
+    os.chdir(folder)  # whatever a command writes, it writes here
+    (folder / "t.csv").write_bytes(seeds()["csv"][2])
+    (folder / "m.json").write_bytes(seeds()["model"][1])
+    Ledger(folder / "b.db").open("[/b]", epsilon=1e6, delta=1e-2)
+    return folder
+
+
+def _spent(folder: Path) -> float:
+    (account,) = Ledger(folder / "b.db").accounts()
+    return account.spent
+
+
 HARNESSES: dict[str, Callable[[bytes], None]] = {
-    f.__name__: f for f in (csv, csv_gz, parquet, svmlight, model, ledger, account, rows, estimators)
+    f.__name__: f for f in (csv, csv_gz, parquet, svmlight, model, ledger, account, rows, estimators, names, card, command)
 }
 
 
@@ -218,8 +334,30 @@ def seeds() -> dict[str, list[bytes]]:
         body = json.loads(db.execute("SELECT body FROM entry ORDER BY seq DESC LIMIT 1").fetchone()[0])
     db.close()
     hostile = np.array([0.0, -0.0, 5e-324, 1e-160, 1e160, 1.7e308, -1.7e308, 2.0**53, np.pi, 1.0, -1.0] * 8)
+    sound = b"cost,age\n" + b"".join(b"%.3f,%d\n" % (x, k) for k, x in enumerate(rng.normal(size=1500)))
+    commands = (
+        "mean @t.csv -c cost --ledger @b.db -e 0.5 --method truncated",
+        "mean @t.csv --columns cost,age --missing zero --json --ledger @b.db --card @card.html --anyway",
+        "fit @t.csv -m linear -t cost --method clipped --set n_iter=1 --ledger @b.db --out @o.json --anyway -e 2",
+        "fit @t.csv -m logistic -t age --classes 0,1 --missing zero --method clipped --set n_iter=1 --ledger @b.db --anyway",
+        "predict @m.json @t.csv --missing zero --out @p.csv --delimiter ,",
+        "ledger show @b.db",
+        "ledger history @b.db --account [/b] --json",
+        "methods --estimator DPMean",
+    )
     return {
-        "csv": [text, quoted],
+        "csv": [text, quoted, sound],
+        "names": [
+            b"cost",
+            b"[/b]",
+            b"\x1b[2J",
+            b"=HYPERLINK(1)",
+            b"<script>alert(1)</script>",
+            b"$x_1$",
+            "\u202e\u2066".encode(),
+        ],
+        "card": models,
+        "command": [c.replace(" ", "\n").encode() for c in commands],
         "csv_gz": [gzip.compress(text)],
         "parquet": [buffer.getvalue()],
         "svmlight": [b"1 1:0.5 3:2\n-1 2:1e300 6:-4 # note\n0\n", b"3 1:1 1:2\n"],
@@ -236,7 +374,8 @@ def seeds() -> dict[str, list[bytes]]:
 
 TOKENS = (
     b"nan", b"inf", b"-1e999", b"1e308", b"0", b"-0", b"null", b"true", b"{}", b"[]", b'""', b",", b'"', b"\n", b"\r", b"\x00",
-    b"\xff", b"NaN", b"Infinity", b":", b"1:", b"999999999999:1", b"qid:1", b"#", b"__class__", b"fit", b"9" * 400,
+    b"\xff", b"\x1b[2J", b"[/b]", b"<b>", b"\xe2\x80\xae", b"--json", b"--set", b"ledger=null", b"@t.csv", b"@b.db",
+    b"NaN", b"Infinity", b":", b"1:", b"999999999999:1", b"qid:1", b"#", b"__class__", b"fit", b"9" * 400,
 )  # fmt: skip
 VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 1e308, 10**400, "", "x", "nan", [], {}, [[]], {"array": [1], "dtype": "<f8"}, {"array": "x", "dtype": "O"},

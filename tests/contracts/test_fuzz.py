@@ -31,7 +31,7 @@ def test_only_documented_errors_come_out_of_damaged_files(name):
     rng, pool = random.Random(name), harnesses.seeds()[name]
     for data in pool:
         harnesses.HARNESSES[name](data)
-    for _ in range(60 if name in ("ledger", "account") else 200):
+    for _ in range(60 if name in ("ledger", "account", "command") else 200):
         harnesses.HARNESSES[name](harnesses.mutate(rng.choice(pool), rng))
 
 

@@ -118,7 +118,7 @@ def test_elements_escape_children_and_attributes_but_no_elements() -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "\n=1", "＝1", '=HYPERLINK("x")']
+    "cell", ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "\n=1", "-1\r", "＝1", '=HYPERLINK("x")']
 )
 def test_no_cell_is_a_formula(cell: str) -> None:
     stream = io.StringIO()

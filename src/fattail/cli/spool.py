@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ class Spool:
     def __init__(self) -> None:
         # Unbuffered: what is written is what is on disk, and a full disk says so at once.
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self.size = 0
 
     def append(self, values: NDArray[Any]) -> int:

@@ -114,7 +114,7 @@ def for_csv(text: str) -> str:
     shown = for_terminal(text, lines=True)
     # A spreadsheet may drop what stands before the formula; control characters are spelled out by now, tab and CR too.
     if text.lstrip()[:1] in tuple(_FORMULA) or text[:1] in ("\t", "\r"):
-        return shown if _is_number(text) else f"'{shown}"
+        return shown if _is_number(shown) else f"'{shown}"
     return shown
 
 
