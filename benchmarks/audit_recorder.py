@@ -23,6 +23,7 @@ from scipy import sparse
 import fattail
 from fattail import audit
 from fattail.privacy import Budget, events
+from fattail.privacy.events import total_cost
 
 RESULTS = Path(__file__).parent / "results" / "audit_recorder.csv"
 EPSILON, DELTA = 1.0, 1e-5
@@ -221,34 +222,43 @@ def audited(target: Target, data: Data, neighbor: Data) -> audit.Finding:
 def by_dp_accounting(spent: tuple[events.Event, ...], delta: float) -> float:
     """The same spending as an epsilon by dp-accounting, from loss distributions.
 
-    It knows no selections: these are entered as the Gaussian releases that dominate them. Releases of which only
-    zero-concentrated DP is known go through its Renyi accountant. Subsampling is left to the tests of events.
+    It knows no selections: these are entered as pure releases, or as the Gaussian releases that dominate them,
+    whichever is better. Releases of which only zero-concentrated DP is known go through its Renyi accountant.
+    Subsampling is left to the tests of events.
     """
+    if any(isinstance(e, events.SubsampledGaussian) for e in spent):
+        return math.nan
+    picks = [e for e in spent if isinstance(e, events.BoundedRange)]
+    rest = tuple(e for e in spent if not isinstance(e, events.BoundedRange))
+    dominating = tuple(events.Gaussian(1 / math.sqrt(e.cost().pure_mu2)) for e in picks)
+    pure = tuple(events.Pure(e.eta, e.count) for e in picks)
+    return min(_composed(rest + part, delta) for part in ((dominating, pure) if picks else ((),)))
+
+
+def _composed(spent: tuple[events.Event, ...], delta: float) -> float:
     from dp_accounting import dp_event, rdp
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    mu2 = sum(e.cost().mu2 + (e.cost().pure_mu2 if isinstance(e, events.BoundedRange) else 0.0) for e in spent)
-    pure = [e.epsilon for e in spent if isinstance(e, events.Pure)]
-    rho = sum(e.cost().rho for e in spent)
+    cost = total_cost(e for e in spent if not isinstance(e, events.Approximate))
     basic = sum(e.count * e.epsilon for e in spent if isinstance(e, events.Approximate))
-    if any(isinstance(e, events.SubsampledGaussian) for e in spent):
-        return math.nan
-    if rho:
+    if cost.rho:
         accountant = rdp.RdpAccountant()
-        accountant.compose(dp_event.ZCDpEvent(rho + mu2 / 2 + sum(e * e / 2 for e in pure)))
+        accountant.compose(dp_event.ZCDpEvent(cost.rho + cost.mu2 / 2 + cost.pure_rho))
         return float(accountant.get_epsilon(delta)) + basic
-    parts = [
-        pld.from_privacy_parameters(pld.common.DifferentialPrivacyParameters(e, 0.0), value_discretization_interval=1e-3)
-        for e in pure
-    ]
-    if mu2:
-        parts.append(pld.from_gaussian_mechanism(1 / math.sqrt(mu2), value_discretization_interval=1e-3))
+    parts = [_pure(pld, e.epsilon).self_compose(e.count) for e in spent if isinstance(e, events.Pure)]
+    if cost.mu2:
+        parts.append(pld.from_gaussian_mechanism(1 / math.sqrt(cost.mu2), value_discretization_interval=1e-3))
     if not parts:
         return basic
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.compose(part)
     return float(whole.get_epsilon_for_delta(delta)) + basic
+
+
+def _pure(pld: Any, epsilon: float) -> Any:
+    parameters = pld.common.DifferentialPrivacyParameters(epsilon, 0.0)
+    return pld.from_privacy_parameters(parameters, value_discretization_interval=1e-3)
 
 
 def main() -> None:

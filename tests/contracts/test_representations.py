@@ -148,3 +148,17 @@ def test_a_row_of_a_sorted_table_that_moves_shifts_nobody_else(name, method):
     other[-1] = X[-1] + 1
     data, moved = ((X,), (other,)) if y is None else ((X, y), (other, y[order]))
     assert audit.record_and_replay(fit(name, method), data, moved, order).violations == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DPLinearRegression", "DPLogisticRegression"])
+def test_subsets_of_many_sorted_rows_shift_nobody_else(name):
+    """With so many rows the first steps take some of them."""
+    n, rng = 400_000, np.random.default_rng(0)
+    X = np.column_stack([np.sort(rng.standard_t(3, n)), rng.standard_t(3, n)])
+    y = X @ [2.0, -1.0] + rng.standard_t(2, n)
+    y = labels(y) if name in CLASSIFIERS else y
+    order = np.roll(np.arange(n), -1)
+    other = X[order].copy()
+    other[-1] = X[-1, 0] + 1, 5.0
+    assert audit.record_and_replay(fit(name, "auto"), (X, y), (other, y[order]), order).violations == ()

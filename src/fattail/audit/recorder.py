@@ -22,26 +22,23 @@ import io
 import logging
 import math
 import os
-import pickle
 import random
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from fattail.audit.sinh_normal import SinhNormal, bent, epsilon_at, mu_of, normal_epsilon, rho_of
-from fattail.card import Card
-from fattail.model_io import save_model
-from fattail.privacy import Curator, Mechanism, PrivacyReport, events, ledger
+from fattail.audit.artifacts import artifacts, causes, plain
+from fattail.audit.sinh_normal import SinhNormal, bent
+from fattail.audit.spendings import Noise, SmoothCost, rho_in
+from fattail.privacy import Curator, Mechanism, events, ledger
 from fattail.privacy import curator as curator_module
 from fattail.privacy.accountant import epsilon_of
 from fattail.privacy.mechanisms import SmoothNoise
@@ -81,7 +78,7 @@ class Spending:
             sizes = [e.epsilon for e in self.spent if isinstance(e, events.Pure)]
             few = len(sizes) <= self.charged.count
             return (max(sizes) if few else sum(sizes) / self.charged.count) / self.charged.epsilon / _ROUNDING
-        return math.sqrt(sum(map(_rho, self.spent)) / _rho(self.charged)) / _ROUNDING
+        return math.sqrt(sum(map(rho_in, self.spent)) / rho_in(self.charged)) / _ROUNDING
 
 
 @dataclass(frozen=True)
@@ -277,7 +274,7 @@ class Tape:
         )  # fmt: skip
 
         def tapped_invoke(measurement: Any, value: Any) -> Any:
-            noise = _Noise(measurement, self._picking)
+            noise = Noise(measurement, self._picking)
             return self.step(
                 noise.kind, (noise, np.shape(value)), np.array(value), lambda: invoke(measurement, value), noise.cost
             )
@@ -375,73 +372,9 @@ class Tape:
                 self.coarse = (mechanism.name,) if noise.lattice(outputs) else ()
             one = replace(mechanism, share=rho, count=1, folds=False).event(1.0)
             public = (mechanism, one, np.shape(bounded._value))
-            return self.step("smooth noise", public, noise, lambda: sample(mechanism, source, bounded, rho), _SmoothCost(one))
+            return self.step("smooth noise", public, noise, lambda: sample(mechanism, source, bounded, rho), SmoothCost(one))
 
         return tapped
-
-
-@dataclass(frozen=True)
-class _Noise:
-    """What an OpenDP measurement says of itself."""
-
-    metric: str
-    measure: str
-    unit: float
-    picking: bool
-
-    def __init__(self, measurement: Any, picking: bool) -> None:
-        metric = str(measurement.input_metric)
-        unit = float(measurement.map(1 if "i64" in metric else 1.0))
-        for name, value in (
-            ("metric", metric),
-            ("measure", str(measurement.output_measure)),
-            ("unit", unit),
-            ("picking", picking),
-        ):
-            object.__setattr__(self, name, value)
-
-    @property
-    def kind(self) -> str:
-        return f"{self.metric} to {self.measure}"
-
-    def cost(self, ours: Any, theirs: Any, output: Any) -> tuple[events.Event, ...]:
-        """What two inputs spend, from the loss ``unit`` at distance 1."""
-        change = np.ravel(ours).astype(object) - np.ravel(theirs).astype(object)
-        size, width = np.abs(change).astype(np.float64), float(max(change) - min(change))
-        kind = (self.metric[: self.metric.index("Distance")], self.measure)
-        if kind == ("L2", "ZeroConcentratedDivergence"):
-            moved = float(np.sum(size**2))
-            return (events.Gaussian(1 / math.sqrt(2 * self.unit * moved)),) if moved else ()
-        if kind == ("L1", "MaxDivergence"):
-            # Who sees only which entry is largest does not see what moves all of them alike.
-            return tuple(events.Pure(self.unit * float(m)) for m in ([width] if self.picking else size) if m)
-        if kind == ("LInf", "ZeroConcentratedDivergence"):
-            # The log odds of a pick move by the range of the changes: 1 or, two-sided, 2 at the map's distance of 1.
-            picks, range_at_1 = len(output), 1.0 if "monotonic" in self.metric else 2.0
-            eta = math.sqrt(8 * self.unit / picks) * width / range_at_1
-            return (events.BoundedRange(eta, picks),) if width else ()
-        raise NotImplementedError(f"what {self.kind} spends")
-
-
-@dataclass(frozen=True)
-class _SmoothCost:
-    charged: events.Event
-
-    def __call__(self, ours: SinhNormal, theirs: SinhNormal, output: Any) -> tuple[events.Event, ...]:
-        if np.array_equal(ours.center, theirs.center) and np.array_equal(ours.scale, theirs.scale):
-            return ()
-        coordinates = range(len(ours.center))
-        if isinstance(self.charged, events.Gaussian):
-            return tuple(events.Gaussian(1 / mu) for mu in (mu_of(ours, theirs, j) for j in coordinates) if mu > 1e-8)
-        if isinstance(self.charged, events.ZeroConcentrated):
-            return tuple(events.ZeroConcentrated(rho) for rho in (rho_of(ours, theirs, j) for j in coordinates) if rho > 0)
-        assert isinstance(self.charged, events.Approximate)
-        delta = self.charged.delta
-        if ours.width:
-            epsilon = sum(epsilon_at(ours, theirs, j, delta) for j in coordinates)
-        else:
-            epsilon = normal_epsilon(ours, theirs, delta)
-        return (events.Approximate(epsilon, delta * self.charged.count),) if epsilon > 0 else ()
 
 
 def _is_ours(frame: FrameType | None) -> bool:
@@ -449,16 +382,6 @@ def _is_ours(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_globals.get("__name__") in ("random", "secrets"):
         frame = frame.f_back
     return frame is not None and str(frame.f_globals.get("__name__")).startswith("fattail.")
-
-
-def _rho(event: events.Event) -> float:
-    """Square of what is proportional to a sensitivity, in zero-concentrated DP where that means something."""
-    if isinstance(event, events.Approximate):
-        return (event.count * event.epsilon) ** 2 / 2
-    if isinstance(event, events.SubsampledGaussian):  # at one rate
-        return event.count / (2 * event.noise_multiplier**2)
-    cost = event.cost()
-    return cost.mu2 / 2 + cost.pure_rho + cost.rho
 
 
 def observed(fit: Callable[..., Any], data: tuple[Any, ...], tape: Tape) -> dict[str, Any]:
@@ -473,7 +396,7 @@ def observed(fit: Callable[..., Any], data: tuple[Any, ...], tape: Tape) -> dict
     try:
         with (
             tape.taps(),
-            watch(lambda p: told.append((p.name, p.done, p.total, _plain(p.value)))),
+            watch(lambda p: told.append((p.name, p.done, p.total, plain(p.value)))),
             contextlib.redirect_stdout(text),
             contextlib.redirect_stderr(text),
             warnings.catch_warnings(record=True) as caught,
@@ -483,7 +406,7 @@ def observed(fit: Callable[..., Any], data: tuple[Any, ...], tape: Tape) -> dict
             try:
                 estimator = fit(*data)
             except Exception as error:
-                seen["error"] = _causes(error)
+                seen["error"] = causes(error)
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
@@ -491,35 +414,3 @@ def observed(fit: Callable[..., Any], data: tuple[Any, ...], tape: Tape) -> dict
         seen |= artifacts(estimator)
     seen["warnings"] = [(w.category.__name__, str(w.message), w.lineno) for w in caught]
     return seen | {"printed": text.getvalue(), "logged": log.getvalue(), "progress": told}
-
-
-def _causes(error: BaseException | None) -> list[str]:
-    """Texts of what led to an error: a traceback shows them."""
-    chain = []
-    while error is not None:
-        chain.append(repr(error))
-        error = error.__cause__ or error.__context__
-    return chain
-
-
-def artifacts(estimator: Any) -> dict[str, Any]:
-    """Every attribute and every public form of a fitted estimator, or of a `Release`, in plain types that can be compared."""
-    stored = {k: v for k, v in vars(estimator).items() if k != "ledger"}
-    seen: dict[str, Any] = {f"attribute {name}": _plain(value) for name, value in stored.items()}
-    seen["repr"] = repr(estimator)
-    report = getattr(estimator, "privacy_", getattr(estimator, "privacy", None))
-    if isinstance(report, PrivacyReport):
-        seen["claim"] = (report.epsilon, report.delta)
-        seen["report"] = (repr(report.to_dict()), str(report), report._repr_html_())
-    if hasattr(estimator, "privacy_"):
-        seen["card"] = Card.of(estimator).to_html()
-        with tempfile.TemporaryDirectory() as folder:
-            seen["model file"] = save_model(estimator, Path(folder) / "model.json").read_bytes()
-    seen["pickle"] = pickle.dumps(stored)
-    return seen
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return value.dtype.str, value.shape, value.tobytes()
-    return repr(value)

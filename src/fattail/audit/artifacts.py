@@ -1,0 +1,46 @@
+"""All that can be seen of a fitted estimator, in plain types that can be compared."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fattail.card import Card
+from fattail.model_io import save_model
+from fattail.privacy import PrivacyReport
+
+
+def causes(error: BaseException | None) -> list[str]:
+    """Texts of what led to an error: a traceback shows them."""
+    chain = []
+    while error is not None:
+        chain.append(repr(error))
+        error = error.__cause__ or error.__context__
+    return chain
+
+
+def artifacts(estimator: Any) -> dict[str, Any]:
+    """Every attribute and every public form of a fitted estimator, or of a `Release`, in plain types that can be compared."""
+    stored = {k: v for k, v in vars(estimator).items() if k != "ledger"}
+    seen: dict[str, Any] = {f"attribute {name}": plain(value) for name, value in stored.items()}
+    seen["repr"] = repr(estimator)
+    report = getattr(estimator, "privacy_", getattr(estimator, "privacy", None))
+    if isinstance(report, PrivacyReport):
+        seen["claim"] = (report.epsilon, report.delta)
+        seen["report"] = (repr(report.to_dict()), str(report), report._repr_html_())
+    if hasattr(estimator, "privacy_"):
+        seen["card"] = Card.of(estimator).to_html()
+        with tempfile.TemporaryDirectory() as folder:
+            seen["model file"] = save_model(estimator, Path(folder) / "model.json").read_bytes()
+    seen["pickle"] = pickle.dumps(stored)
+    return seen
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.dtype.str, value.shape, value.tobytes()
+    return repr(value)

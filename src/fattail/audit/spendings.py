@@ -1,0 +1,86 @@
+"""What two inputs of one and the same noise spend, whatever was declared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fattail.audit.sinh_normal import SinhNormal, epsilon_at, mu_of, normal_epsilon, rho_of
+from fattail.privacy import events
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What an OpenDP measurement says of itself."""
+
+    metric: str
+    measure: str
+    unit: float
+    picking: bool
+
+    def __init__(self, measurement: Any, picking: bool) -> None:
+        metric = str(measurement.input_metric)
+        unit = float(measurement.map(1 if "i64" in metric else 1.0))
+        for name, value in (
+            ("metric", metric),
+            ("measure", str(measurement.output_measure)),
+            ("unit", unit),
+            ("picking", picking),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def kind(self) -> str:
+        return f"{self.metric} to {self.measure}"
+
+    def cost(self, ours: Any, theirs: Any, output: Any) -> tuple[events.Event, ...]:
+        """What two inputs spend, from the loss ``unit`` at distance 1."""
+        change = np.ravel(ours).astype(object) - np.ravel(theirs).astype(object)
+        size, width = np.abs(change).astype(np.float64), float(max(change) - min(change))
+        kind = (self.metric[: self.metric.index("Distance")], self.measure)
+        if kind == ("L2", "ZeroConcentratedDivergence"):
+            moved = float(np.sum(size**2))
+            return (events.Gaussian(1 / math.sqrt(2 * self.unit * moved)),) if moved else ()
+        if kind == ("L1", "MaxDivergence"):
+            # Who sees only which entry is largest does not see what moves all of them alike.
+            return tuple(events.Pure(self.unit * float(m)) for m in ([width] if self.picking else size) if m)
+        if kind == ("LInf", "ZeroConcentratedDivergence"):
+            # The log odds of a pick move by the range of the changes: 1 or, two-sided, 2 at the map's distance of 1.
+            picks, range_at_1 = len(output), 1.0 if "monotonic" in self.metric else 2.0
+            eta = math.sqrt(8 * self.unit / picks) * width / range_at_1
+            return (events.BoundedRange(eta, picks),) if width else ()
+        raise NotImplementedError(f"what {self.kind} spends")
+
+
+@dataclass(frozen=True)
+class SmoothCost:
+    charged: events.Event
+
+    def __call__(self, ours: SinhNormal, theirs: SinhNormal, output: Any) -> tuple[events.Event, ...]:
+        if np.array_equal(ours.center, theirs.center) and np.array_equal(ours.scale, theirs.scale):
+            return ()
+        coordinates = range(len(ours.center))
+        if isinstance(self.charged, events.Gaussian):
+            return tuple(events.Gaussian(1 / mu) for mu in (mu_of(ours, theirs, j) for j in coordinates) if mu > 1e-8)
+        if isinstance(self.charged, events.ZeroConcentrated):
+            return tuple(events.ZeroConcentrated(rho) for rho in (rho_of(ours, theirs, j) for j in coordinates) if rho > 0)
+        assert isinstance(self.charged, events.Approximate)
+        delta = self.charged.delta
+        if ours.width:
+            epsilon = sum(epsilon_at(ours, theirs, j, delta) for j in coordinates)
+        else:
+            epsilon = normal_epsilon(ours, theirs, delta)
+        return (events.Approximate(epsilon, delta * self.charged.count),) if epsilon > 0 else ()
+
+
+def rho_in(event: events.Event) -> float:
+    """Square of what is proportional to a sensitivity, in zero-concentrated DP where that means something."""
+    if isinstance(event, events.Approximate):
+        return (event.count * event.epsilon) ** 2 / 2
+    if isinstance(event, events.SubsampledGaussian):  # at one rate
+        return event.count / (2 * event.noise_multiplier**2)
+    cost = event.cost()
+    return cost.mu2 / 2 + cost.pure_rho + cost.rho
