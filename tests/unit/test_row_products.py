@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from fattail import _kernels
 from fattail.data import PrivateData
@@ -73,3 +74,12 @@ def test_a_ridge_descent_does_not_see_the_order_of_rows(block_bytes):
         for rows, target in ((X, y), (X[order], y[order]))
     ]
     np.testing.assert_array_equal(*fits)
+
+
+@pytest.mark.parametrize("d", [1, 15, 16, 17, 100, 1000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sparse_row_has_the_product_of_the_dense_one(d, dtype):
+    rng = np.random.default_rng(d)
+    X = (rng.standard_cauchy((50, d)) * (rng.random((50, d)) < 0.3)).astype(dtype)
+    w = rng.normal(size=d)
+    np.testing.assert_array_equal(_kernels.dot(sparse.csr_array(X), w), _kernels.dot(X, w))

@@ -28,7 +28,14 @@ from fattail.progress import announce
 class Account(Protocol):
     """What a ledger account and a notebook budget have in common."""
 
-    def charge(self, events: tuple[Event, ...], label: str = "") -> None: ...
+    def charge(
+        self,
+        events: tuple[Event, ...],
+        label: str = "",
+        *,
+        claim: tuple[float, float] | None = None,
+        subject: Subject | None = None,
+    ) -> None: ...
 
 
 class Curator:

@@ -303,7 +303,7 @@ def charge_all(
 ) -> None:
     """Charge every account, or none.
 
-    Each is a ledger account, a ``Budget``, or anything else with a method ``charge(events, label)``.
+    Each is a ledger account, a ``Budget``, or anything else with such a method ``charge``.
     The same account under several names is charged once.
     """
     events, subject = tuple(events), subject or Subject()
@@ -327,7 +327,7 @@ def charge_all(
         for key in sorted(files):  # one order for everybody, so that nobody waits for each other
             stack.enter_context(files[key]._charging(events, body, subject, claim))
         for account in others:
-            account.charge(events, label)
+            account.charge(events, label, claim=claim, subject=subject)
 
 
 def replay(pages: Pages, path: Path) -> dict[str, _Account]:
