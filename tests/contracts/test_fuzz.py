@@ -62,7 +62,6 @@ LAYOUTS = {
     "big-endian": lambda X: X.astype(">f8"),
     "strided": lambda X: np.repeat(np.repeat(X, 2, axis=0), 2, axis=1)[::2, ::2],
     "reversed": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
-    "object": lambda X: X.astype(object),
     "masked": lambda X: np.ma.masked_array(X, mask=False),
     "read-only": lambda X: _frozen(X.copy()),
     "list": lambda X: X.tolist(),

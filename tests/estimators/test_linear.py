@@ -46,6 +46,7 @@ EXPECTED = OBJECTS | {
     "check_classifiers_one_label": "a class that is absent must not show: on ten rows the answer is noise",
     "check_estimators_dtypes": "its two labels are not the declared ones, and change from call to call",
     "check_fit2d_1feature": "its two labels are not the declared ones, and change from call to call",
+    "check_classifier_data_not_an_array": "its two labels, 1 and 2, are not the declared ones",
 }
 
 

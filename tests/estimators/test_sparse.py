@@ -159,6 +159,7 @@ EXPECTED = OBJECTS | {
     "check_classifiers_classes": "labels are declared, never read from the data",
     "check_estimators_dtypes": "its two labels are not the declared ones, and change from call to call",
     "check_fit2d_1feature": "its two labels are not the declared ones, and change from call to call",
+    "check_classifier_data_not_an_array": "its two labels, 1 and 2, are not the declared ones",
     "check_classifiers_one_label": "with labels 0 and 1 declared, the check's 1 alone is predicted only up to noise",
 }
 
