@@ -9,7 +9,7 @@ all that the claim covers (`transcript_attack`): every release, each weighed by 
 under either dataset, which no other attack on these two datasets can beat.
 """
 
-from fattail.audit.attacks import LowerBound, attack, lower_bound, tradeoff, transcript_attack, weakened
+from fattail.audit.attacks import LowerBound, attack, known_order, lower_bound, tradeoff, transcript_attack, weakened
 from fattail.audit.likelihood import privacy_loss
 from fattail.audit.replays import Dataset, Step, fuzz, hostile_rows, moved, replay
 
@@ -20,6 +20,7 @@ __all__ = [
     "attack",
     "fuzz",
     "hostile_rows",
+    "known_order",
     "lower_bound",
     "moved",
     "privacy_loss",
