@@ -377,11 +377,16 @@ class Tape:
         return tapped
 
 
+# They name files at random.
+_LEDGERS = ("fattail.privacy.budget", "fattail.privacy.chain", "fattail.privacy.witness")
+
+
 def _is_ours(frame: FrameType | None) -> bool:
-    """Whether the library asks for bytes, and not a compiler or a cluster that names its files and tasks."""
+    """Whether the library asks for bytes for its noise, and nobody to name files or tasks: a ledger, a compiler, a cluster."""
     while frame is not None and frame.f_globals.get("__name__") in ("random", "secrets"):
         frame = frame.f_back
-    return frame is not None and str(frame.f_globals.get("__name__")).startswith("fattail.")
+    name = "" if frame is None else str(frame.f_globals.get("__name__"))
+    return name.startswith("fattail.") and name not in _LEDGERS
 
 
 def observed(fit: Callable[..., Any], data: tuple[Any, ...], tape: Tape) -> dict[str, Any]:
