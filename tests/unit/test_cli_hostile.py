@@ -329,6 +329,25 @@ def test_the_card_beside_a_model_is_checked_too(capsys: Any, tmp_path: Path, cla
     refused(capsys, ledger, "fit", claims, "-m", "linear", "-t", "cost", "-o", tmp_path / "m.json", words="overwritten")
 
 
+@pytest.mark.parametrize("name", ["9" * 400, "a\0b", "x/" * 3000, "\udcff" * 300])
+def test_what_can_be_no_path_is_one_line(capsys: Any, claims: Path, name: str) -> None:
+    fit, mean = ("fit", claims, "-m", "linear", "-t", "cost"), ("mean", claims, "-c", "cost")
+    for command in (
+        ("mean", name, "-c", "x"),
+        (*mean, "--card", name),
+        (*mean, "--ledger", name),
+        (*fit, "-o", name),
+        ("predict", name, claims),
+        ("predict", claims, claims, "-o", name),
+        ("ledger", "show", name),
+        ("ledger", "open", name, "a", "-e", 1),
+    ):
+        code, out, err = run(capsys, *command)
+        assert code == 2 and not out and err.count("\n") == 1, err
+    # Long enough for a file, too long for the card beside it.
+    assert run(capsys, *mean, "--card", "9" * 252)[0] == run(capsys, *fit, "-o", "9" * 248)[0] == 2
+
+
 @pytest.mark.parametrize("name", ["card.pdf", "card.csv"])
 def test_a_format_that_is_not_written_is_refused(capsys: Any, tmp_path: Path, claims: Path, ledger: Path, name: str) -> None:
     refused(capsys, ledger, "mean", claims, "-c", "cost", "--card", tmp_path / name, words="--card writes .html and .json")
