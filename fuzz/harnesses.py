@@ -10,14 +10,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import random
 import re
 import sqlite3
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from csv import reader
 from functools import lru_cache
 from html.parser import HTMLParser
@@ -266,7 +265,8 @@ def command(data: bytes) -> None:
     words = [w.replace("@", f"{folder}/") for w in words]
     before = _spent(folder)
     out, err = io.StringIO(), io.StringIO()
-    with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
+    # Whatever a command writes, it writes there.
+    with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err), chdir(folder):
         warnings.simplefilter("error")
         code = main(words)
     assert code in (0, 2, 3, 4), (code, err.getvalue()[:300])
@@ -284,7 +284,6 @@ def command(data: bytes) -> None:
 def _workspace() -> Path:
     folder = FOLDER / "work"
     folder.mkdir(exist_ok=True)
-    os.chdir(folder)  # whatever a command writes, it writes here
     (folder / "t.csv").write_bytes(seeds()["csv"][2])
     (folder / "m.json").write_bytes(seeds()["model"][1])
     Ledger(folder / "b.db").open("[/b]", epsilon=1e6, delta=1e-2)

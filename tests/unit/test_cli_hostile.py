@@ -115,7 +115,7 @@ def test_a_column_of_any_name_is_answered(capsys: Any, tmp_path: Path, ledger: P
 
 def test_an_account_of_any_name_is_shown(capsys: Any, tmp_path: Path) -> None:
     book = fattail.Ledger(tmp_path / "b.db")
-    for name in ("[/x]", "[/b]", "\x1b[2J", "a\nb"):
+    for name in ("[/x]", "[/b]", ":smile:", "<script>"):
         book.open(name, epsilon=1.0, delta=1e-6)
     for command in ("show", "history"):
         code, out, err = run(capsys, "ledger", command, book.path)
@@ -327,6 +327,25 @@ def test_outputs_are_checked_before_the_charge(capsys: Any, tmp_path: Path, clai
 def test_the_card_beside_a_model_is_checked_too(capsys: Any, tmp_path: Path, claims: Path, ledger: Path) -> None:
     (tmp_path / "m-card.json").symlink_to(claims)
     refused(capsys, ledger, "fit", claims, "-m", "linear", "-t", "cost", "-o", tmp_path / "m.json", words="overwritten")
+
+
+@pytest.mark.parametrize("name", ["9" * 400, "a\0b", "x/" * 3000, "\udcff" * 300])
+def test_what_can_be_no_path_is_one_line(capsys: Any, claims: Path, name: str) -> None:
+    fit, mean = ("fit", claims, "-m", "linear", "-t", "cost"), ("mean", claims, "-c", "cost")
+    for command in (
+        ("mean", name, "-c", "x"),
+        (*mean, "--card", name),
+        (*mean, "--ledger", name),
+        (*fit, "-o", name),
+        ("predict", name, claims),
+        ("predict", claims, claims, "-o", name),
+        ("ledger", "show", name),
+        ("ledger", "open", name, "a", "-e", 1),
+    ):
+        code, out, err = run(capsys, *command)
+        assert code == 2 and not out and err.count("\n") == 1, err
+    # Long enough for a file, too long for the card beside it.
+    assert run(capsys, *mean, "--card", "9" * 252)[0] == run(capsys, *fit, "-o", "9" * 248)[0] == 2
 
 
 @pytest.mark.parametrize("name", ["card.pdf", "card.csv"])

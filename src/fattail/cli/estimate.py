@@ -40,6 +40,7 @@ from fattail.cli.shared import (
     emit,
     note,
     split,
+    usable,
 )
 from fattail.model_io import load_model, save_model
 from fattail.results.escape import write_csv
@@ -54,7 +55,9 @@ def mean(
     ledger: LedgerFile = None,
     account: Account = None,
     seed: Seed = None,
-    card: Annotated[Path | None, typer.Option("--card", help="Write the privacy card here (HTML, and JSON beside it).")] = None,
+    card: Annotated[
+        Path | None, typer.Option("--card", help="Write the privacy card here (HTML, and JSON beside it).", callback=usable)
+    ] = None,
     missing: Missing = "error",
     delimiter: Delimiter = None,
     quoted_newlines: QuotedNewlines = False,
@@ -103,7 +106,9 @@ def fit(
     ledger: LedgerFile = None,
     account: Account = None,
     seed: Seed = None,
-    output: Annotated[Path | None, typer.Option("--out", "-o", help="Write the model here, and its card beside it.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the model here, and its card beside it.", callback=usable)
+    ] = None,
     missing: Missing = "error",
     delimiter: Delimiter = None,
     quoted_newlines: QuotedNewlines = False,
@@ -152,9 +157,11 @@ def fit(
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model that `fattail fit` wrote.")],
+    model: Annotated[Path, typer.Argument(help="A model that `fattail fit` wrote.", callback=usable)],
     file: File,
-    output: Annotated[Path | None, typer.Option("--out", "-o", help="Write predictions here; default: standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write predictions here; default: standard output.", callback=usable)
+    ] = None,
     missing: Missing = "zero",
     delimiter: Delimiter = None,
     quoted_newlines: QuotedNewlines = False,

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fattail.cli.shared import Account, AsJson, Delta, UsageError, emit, existing_ledger, out
+from fattail.cli.shared import Account, AsJson, Delta, UsageError, emit, existing_ledger, out, usable
 from fattail.privacy import Ledger, LedgerAccount
 from fattail.privacy.accounts import account_name
 
 app = typer.Typer(no_args_is_help=True, help="Open, show, list and verify privacy budgets.")
 
-LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.")]
+LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.", callback=usable)]
 
 
 @app.command("open")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fattail.cli.shared import UsageError
+from fattail.cli.shared import UsageError, usable
 
 # The answer stands, but a file that was asked for does not.
 EXIT_NOT_WRITTEN = 4
@@ -28,6 +28,7 @@ def check(paths: Iterable[Path], *, apart_from: Iterable[Path | None]) -> None:
     used = [Path(f"{p}{end}") for p in apart_from if p is not None for end in ("", "-wal", "-shm", "-journal")]
     seen: list[Path] = []
     for path in paths:
+        usable(path)
         if path.is_dir():
             raise UsageError(f"{path} is a folder, not a file")
         folder = path.parent

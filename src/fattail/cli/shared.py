@@ -35,11 +35,32 @@ class Screen(Console):
 out = Screen()
 err = Screen(stderr=True)
 
-File = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or svmlight file; text files may be gzipped (.gz).")]
+
+class UsageError(ValueError):
+    """A request that cannot be met as given; the message is for the user and holds no private value."""
+
+
+def usable(path: Path | None) -> Path | None:
+    """A path that may or may not exist; refuse what can be none on this system, such as a name that is too long."""
+    try:
+        if path is not None:
+            os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return path
+    except (OSError, ValueError):
+        raise UsageError(f"not a path: {str(path)[:60]!r}") from None
+    return path
+
+
+File = Annotated[
+    Path, typer.Argument(help="CSV, TSV, Parquet or svmlight file; text files may be gzipped (.gz).", callback=usable)
+]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss allowed for this answer.")]
 Delta = Annotated[float, typer.Option("--delta", help="Probability outside the claim.")]
 MethodName = Annotated[str, typer.Option("--method", help="See `fattail methods`.")]
-LedgerFile = Annotated[Path | None, typer.Option("--ledger", help="Ledger to charge (see `fattail ledger open`).")]
+LedgerFile = Annotated[
+    Path | None, typer.Option("--ledger", help="Ledger to charge (see `fattail ledger open`).", callback=usable)
+]
 Account = Annotated[str | None, typer.Option("--account", help="Account of the ledger; may be left out if it has only one.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Reproducible noise, for experiments: NOT private.")]
 Missing = Annotated[str, typer.Option("--missing", help="A cell that is no finite number: 'error' or 'zero'.")]
@@ -55,10 +76,6 @@ Memory = Annotated[
 ]
 Anyway = Annotated[bool, typer.Option("--anyway", help="Spend the budget although the answer will be mostly noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
-
-
-class UsageError(ValueError):
-    """A request that cannot be met as given; the message is for the user and holds no private value."""
 
 
 def say(text: str) -> bool:
