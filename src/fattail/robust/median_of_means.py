@@ -44,7 +44,7 @@ class MedianOfMeans:
         if self.groups == 1:
             return self.within.mean(data, rows, fold, width=width)
         if fold is None:
-            raise PrivacyError("groups are drawn by the curator: pass fold=curator.subset(n, n) for groups of all rows")
+            raise PrivacyError("groups are drawn by the curator: pass one of its folds, which may hold all rows")
         parts = [self.within.mean(data, rows, group, width=width) for group in fold.split(self.groups)]
         means = np.stack([part.unit * part._value for part in parts])
         coarsest = max(parts, key=lambda part: float(np.max(np.abs(part.unit))))
