@@ -222,9 +222,9 @@ def audited(target: Target, data: Data, neighbor: Data) -> audit.Finding:
 def by_dp_accounting(spent: tuple[events.Event, ...], delta: float) -> float:
     """The same spending as an epsilon by dp-accounting, from loss distributions.
 
-    It knows no selections: these are entered as pure releases, or as the Gaussian releases that dominate them,
-    whichever is better. Releases of which only zero-concentrated DP is known go through its Renyi accountant.
-    Subsampling is left to the tests of events.
+    It knows no selections: these are entered as pure releases, as the Gaussian releases that dominate them, or as
+    zero-concentrated ones, whichever is best. Releases of which only the latter is known go through its Renyi
+    accountant. Subsampling is left to the tests of events.
     """
     if any(isinstance(e, events.SubsampledGaussian) for e in spent):
         return math.nan
@@ -232,7 +232,8 @@ def by_dp_accounting(spent: tuple[events.Event, ...], delta: float) -> float:
     rest = tuple(e for e in spent if not isinstance(e, events.BoundedRange))
     dominating = tuple(events.Gaussian(1 / math.sqrt(e.cost().pure_mu2)) for e in picks)
     pure = tuple(events.Pure(e.eta, e.count) for e in picks)
-    return min(_composed(rest + part, delta) for part in ((dominating, pure) if picks else ((),)))
+    concentrated = tuple(events.ZeroConcentrated(e.cost().pure_rho) for e in picks)
+    return min(_composed(rest + part, delta) for part in ((dominating, pure, concentrated) if picks else ((),)))
 
 
 def _composed(spent: tuple[events.Event, ...], delta: float) -> float:

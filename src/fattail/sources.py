@@ -27,7 +27,9 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -324,6 +326,14 @@ def _check_file(fragment: Any, state: tuple[int, ...]) -> None:
         raise Refusal(f"{fragment.path} has been changed while it was being read")
 
 
+class _PrivateFolder:
+    """A temporary folder for this user only, removed when nobody holds it any more."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="fattail-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 class Lazy(Table):
     """A polars query, run once: its answer is kept in a private temporary file as long as this object lives.
 
@@ -345,8 +355,8 @@ class Lazy(Table):
         if "n" not in self.__dict__:
             import polars
 
-            self._folder = tempfile.TemporaryDirectory(prefix="fattail-")  # for this user only, and removed with the object
-            path = Path(self._folder.name) / "rows.parquet"
+            self._folder = _PrivateFolder()
+            path = self._folder.path / "rows.parquet"
             path.touch(mode=0o600)
             attempt("running the query", self._frame.select(self._wanted).sink_parquet, path)
             self._frame = polars.scan_parquet(path)

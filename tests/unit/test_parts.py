@@ -4,7 +4,6 @@ import gc
 import os
 import stat
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -177,7 +176,8 @@ def test_nobody_of_a_lazy_group_by_is_in_two_folds():
 
 def test_the_answer_of_a_query_is_kept_in_a_private_file_and_removed():
     source = Lazy(grouped(100))
-    folder = Path(source._folder.name)
+    source.check()
+    folder = source._folder.path
     (file,) = folder.iterdir()
     if os.name == "posix":
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and stat.S_IMODE(file.stat().st_mode) == 0o600

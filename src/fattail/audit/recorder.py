@@ -28,7 +28,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from importlib.util import find_spec
 from types import FrameType, SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -320,10 +319,8 @@ class Tape:
         ]
         accounts = [cls for cls in vars(ledger).values() if isinstance(cls, type) and "charge" in vars(cls)]
         patches += [mock.patch.object(cls, "charge", self._charging(vars(cls)["charge"])) for cls in accounts]
-        if hasattr(curator_module, "charge_all"):
-            patches.append(mock.patch.object(curator_module, "charge_all", self._charging(curator_module.charge_all)))
-        if find_spec("fattail.privacy.labels"):
-            patches.append(self._labels())
+        patches.append(mock.patch.object(curator_module, "charge_all", self._charging(curator_module.charge_all)))
+        patches.append(self._labels())
         smooth = [cls for cls in (SmoothNoise, *SmoothNoise.__subclasses__()) if "sample" in vars(cls)]
         patches += [mock.patch.object(cls, "sample", self._smooth(vars(cls)["sample"])) for cls in smooth]
         with contextlib.ExitStack() as stack:
@@ -359,9 +356,7 @@ class Tape:
                 return sample(mechanism, source, bounded, rho)
 
             def at(z: float) -> Any:
-                draws = SimpleNamespace(
-                    normal=lambda size: np.full(size, z), smooth=lambda value, scale, width: value + scale * bent(z, width)
-                )
+                draws = SimpleNamespace(smooth=lambda value, scale, width: value + scale * bent(z, width))
                 return sample(mechanism, draws, bounded, rho)
 
             noise, many = SinhNormal.of(at), -(-100 // bounded.size)
