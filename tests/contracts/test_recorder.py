@@ -308,7 +308,7 @@ def test_a_grid_that_a_private_scale_stretches_is_caught():
         if hasattr(source, "seeded"):
             z = SecureNoise().gaussian(np.zeros(bounded.size, dtype=np.int64), 2.0**40) / 2.0**40
         else:  # asked what it does with a given draw
-            z = source.normal(bounded.size)
+            z = source.smooth(np.zeros(bounded.size), np.ones(bounded.size), 0.0)
         return bounded._value + 10 * bounded._smooth * np.sinh(0.4 * z) / 0.4
 
     target = cases.Target("DPMean", "trimmed", {"moment_bound": 200.0})

@@ -292,8 +292,8 @@ def _names(kind: str, tmp_path: Path, claims: Path, ledger: Path) -> Path:
         return claims
     if kind == "symbolic link to the input":
         link.symlink_to(claims)
-    elif kind == "hard link to the ledger":
-        os.link(ledger, link)
+    elif kind == "symbolic link to the ledger":
+        link.symlink_to(ledger)
     elif kind == "journal of the ledger":
         return Path(f"{ledger}-wal")
     elif kind == "file as folder":
@@ -308,7 +308,7 @@ KINDS = (
     "folder",
     "input",
     "symbolic link to the input",
-    "hard link to the ledger",
+    "symbolic link to the ledger",
     "journal of the ledger",
     "file as folder",
     "no name",

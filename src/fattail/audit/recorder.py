@@ -40,6 +40,7 @@ from fattail.audit.spendings import Noise, SmoothCost, rho_in
 from fattail.privacy import Curator, Mechanism, events, ledger
 from fattail.privacy import curator as curator_module
 from fattail.privacy.accountant import epsilon_of
+from fattail.privacy.ledger import charge_all
 from fattail.privacy.mechanisms import SmoothNoise
 from fattail.privacy.noise import SecureNoise
 from fattail.privacy.peeling import LaplacePeeling
@@ -319,7 +320,7 @@ class Tape:
         ]
         accounts = [cls for cls in vars(ledger).values() if isinstance(cls, type) and "charge" in vars(cls)]
         patches += [mock.patch.object(cls, "charge", self._charging(vars(cls)["charge"])) for cls in accounts]
-        patches.append(mock.patch.object(curator_module, "charge_all", self._charging(curator_module.charge_all)))
+        patches.append(mock.patch.object(curator_module, "charge_all", self._charging(charge_all)))
         patches.append(self._labels())
         smooth = [cls for cls in (SmoothNoise, *SmoothNoise.__subclasses__()) if "sample" in vars(cls)]
         patches += [mock.patch.object(cls, "sample", self._smooth(vars(cls)["sample"])) for cls in smooth]
