@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow test-lowest check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs readme clean
+.PHONY: demo test test-slow test-lowest check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs wheel readme clean
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -57,6 +57,10 @@ bench-means bench-regression bench-sparse bench-em: bench-%: $(BIN)/.installed
 bench-speed: $(BIN)/.installed
 	$(BIN)/python benchmarks/speed_kernels.py
 	$(BIN)/python benchmarks/scale_out.py
+
+# Wheel and sdist, built and then used in a new environment, away from the source.
+wheel: $(BIN)/.installed
+	$(BIN)/python scripts/smoke.py
 
 $(VENV)-docs/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-docs
