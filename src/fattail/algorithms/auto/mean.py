@@ -17,6 +17,8 @@ from fattail.privacy.curator import warn_utility
 from fattail.robust import Clip
 from fattail.scale import BELOW, NO_SPREAD, column_medians, column_tails, least_seen
 from fattail.tails import Ends, choose_ends
+from fattail.columns.description import DescriptionPlan, describe
+from fattail.columns.ends import choose_ends as new_ends, clipped_square
 
 Floats = NDArray[np.float64]
 Noise = Laplace | Gaussian
@@ -180,14 +182,41 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     *Privacy.* Steps 1, 2 and 5 are one plan; 3 and 4 see releases only. The mean of column j
     moves by at most ``(a_j + b_j) / n``. No assumption on the data.
     """
-    pilot = Pilot.plan(data.n, data.d, curator.epsilon, curator.delta)
-    curator.plan(*pilot.mechanisms)
-    center, scale, ends = pilot.run(curator, data)
-    below, above, bias, bias_variance, sampling, less, more = np.array(ends).T
-    clipped = Clip(center=center + scale * (above - below) / 2, bound=scale * (above + below) / 2).mean(data)
-    value = curator.release(pilot.release, clipped.to(pilot.release.norm)) + scale * bias
-    noise = noise_std(curator, pilot.release, per_column(pilot.release, data.d) / data.n) * scale * (above + below)
-    # The interval does not weigh shapes of tails by what they can lose, and doubts the predicted bias on either side.
-    within = np.maximum(sampling - ((value - center) / scale) ** 2 / data.n, 0.0) + bias_variance
-    spread = scale[:, None] * np.sqrt(within[:, None] + (np.stack((less, more), axis=1) / _NORMAL) ** 2)
-    return Estimate(value, noise, spread, isinstance(pilot.release, Laplace))
+    plan, release = plan_mean(data.n, data.d, curator.epsilon, curator.delta)
+    curator.plan(*plan.mechanisms, release)
+    columns = describe(curator, plan, data)
+    unit = noise_std(curator, release, per_column(release, data.d) / data.n)
+    ends = [new_ends(column, unit) for column in columns]
+    low, high = np.array([e.low for e in ends]), np.array([e.high for e in ends])
+    center = np.array([c.center for c in columns])
+    bound = np.maximum((high - low) / 2, np.maximum(np.abs(center) * 2.0**-50, 2.0**-140))
+    clipped = Clip(center=(low + high) / 2, bound=bound).mean(data)
+    raw = curator.release(release, clipped.to(release.norm))
+    value = raw + np.array([e.bias for e in ends])
+    noise = unit * 2 * bound
+    spread = np.array([_spread(e, m - c, data.n, u) for e, m, c, u in zip(ends, raw, center, noise, strict=True)])
+    return Estimate(value, noise, spread, isinstance(release, Laplace))
+
+
+def plan_mean(n, d, epsilon, delta):
+    pure = pure_is_better(d, epsilon, delta, parts=1.2)
+    multiplier = math.sqrt(2) * d / epsilon if pure else math.sqrt(d) * gaussian_multiplier(epsilon, delta)
+    rows = n / multiplier * math.sqrt(2)  # n epsilon
+    t = min(max(math.log10(rows / 500) / 1.3, 0.0), 1.0)
+    stages = 3 if rows > 1500 else 2 if rows > 600 else 1
+    location = min(max(60 * stages / rows, 0.03), 0.2)
+    counts = 0.42 - 0.12 * t
+    rest = 1 - location - counts
+    names = ("location", "closer location", "closest location")[:stages]
+    if pure:
+        return DescriptionPlan(tuple(TopK(k, (location / stages) ** 2 / (8 * d), count=d) for k in names), Laplace("counts", counts**2 / 2)), Laplace("mean", rest**2 / 2)
+    return DescriptionPlan(tuple(TopK(k, location / stages / 2, count=d) for k in names), Gaussian("counts", counts / 2)), Gaussian("mean", rest / 2)
+
+
+def _spread(e, m, n, noise):
+    if not e.seen:
+        return math.inf, math.inf
+    within = max(clipped_square(e, m, noise) - m**2, 0.0) / n
+    both = max(within, e.realized / n) + e.bias_variance
+    low, high = (math.sqrt(both + (x / _NORMAL) ** 2) for x in (e.less, e.more))
+    return math.inf if e.open_low else low, math.inf if e.open_high else high
