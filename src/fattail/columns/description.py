@@ -96,10 +96,20 @@ class ColumnDescription:
                 last = max(last, int(seen[-1]) + (length - 1) // 2)
         return last if last >= 0 else None
 
-    def tail_start(self, sides: tuple[int, ...]) -> int | None:
-        """The cell from which on a tail is described: enough rows are there or beyond, if so many are seen at all."""
+    def tail_start(self, sides: tuple[int, ...], back: int = 2) -> int | None:
+        """The cell ``back`` cells before which a tail begins: enough rows are there or beyond, if so many are seen at all."""
         cell = self.reach(sides, enough=1 / 16)
-        return self.reach(sides) if cell is None else cell
+        cell = self.reach(sides) if cell is None else cell
+        if cell is None:
+            return None
+        # A tail falls. While the counts still rise, they belong to the body, or begin at a threshold.
+        counts = self.counts[list(sides)].sum(axis=0)
+        rise = float(self.noise.threshold(math.log(20.0), 2 * len(sides)))
+        for _ in range(back):
+            first = max(cell - back, 0)
+            if first + 1 < CELLS and counts[first + 1] > 1.2 * max(counts[first], 0.0) + rise:
+                cell += 1
+        return cell
 
 
 def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list[ColumnDescription]:

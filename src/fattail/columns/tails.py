@@ -73,7 +73,10 @@ class TailPrior:
     stop_weight: float = 0.6
     """Heavy tails may also end, at these distances: columns of finitely many values do."""
     misfit: float = 0.15
-    """Relative error of a shape's cells."""
+    first_misfit: float = 0.4
+    """Relative error of a shape's cells, and of the first, where the body ends and the tail may not yet have begun."""
+    point_weight: float = 0.5
+    """Weight of a tail that is one point mass somewhere in a cell."""
     floor: float = 0.25
     """The predicted excess is never trusted further than this."""
     regret: float = 0.7
@@ -85,6 +88,8 @@ class TailPrior:
 
 
 PRIOR = TailPrior()
+_MISFIT: Floats = np.append(PRIOR.first_misfit, np.full(len(EDGES) - 1, PRIOR.misfit))
+_POINTS = NEAR + 3  # cells in which a tail may be one point mass
 
 
 class Bank(NamedTuple):
@@ -110,7 +115,17 @@ def bank() -> Bank:
     step = np.diff(u)
     families = ((_lomax, PRIOR.lomax, (0.0, 2.5)), (_lognormal, dict.fromkeys(PRIOR.lognormal, 1.0), (1.5, 2.0)))
     families += ((_weibull, dict.fromkeys(PRIOR.weibull, 1.0), (0.0, 0.0)),)  # type: ignore[assignment]
-    rows, prior, means = [], [], []
+    rows: list[tuple[Floats, ...]] = []
+    prior: list[float] = []
+    means: list[bool] = []
+
+    def add(s: Floats, edge: Floats) -> None:
+        area = np.append(0.0, np.cumsum(0.5 * (s[1:] + s[:-1]) * step))
+        moment = np.append(0.0, np.cumsum(0.5 * (s[1:] * u[1:] + s[:-1] * u[:-1]) * step))
+        parts = (s, area[-1] - area, u[0] + area, u[0] ** 2 + 2 * moment)
+        at_ends = [np.interp(ENDS, u, f) for f in parts]
+        rows.append((-np.diff(np.append(edge, 0.0)), *at_ends, *(np.interp(_TOPS, u, f) for f in (s, area, moment))))
+
     for octave in np.arange(-8.0, 2.1, 0.5):
         for family, weights, (first, last) in families:
             for parameter, weight in weights.items():
@@ -118,14 +133,13 @@ def bank() -> Bank:
                 stops = PRIOR.stops if first <= parameter <= last and octave == round(octave) else ()
                 for stop in (math.inf, *stops) if whole else ():
                     s = _stopped(family, parameter, 2.0**octave, stop, u)
-                    s, edge = s / s[0], _stopped(family, parameter, 2.0**octave, stop, EDGES) / s[0]
-                    area = np.append(0.0, np.cumsum(0.5 * (s[1:] + s[:-1]) * step))
-                    moment = np.append(0.0, np.cumsum(0.5 * (s[1:] * u[1:] + s[:-1] * u[:-1]) * step))
-                    parts = (s, area[-1] - area, u[0] + area, u[0] ** 2 + 2 * moment)
-                    at_ends = [np.interp(ENDS, u, f) for f in parts]
-                    rows.append((-np.diff(np.append(edge, 0.0)), *at_ends, *(np.interp(_TOPS, u, f) for f in (s, area, moment))))
+                    add(s / s[0], _stopped(family, parameter, 2.0**octave, stop, EDGES) / s[0])
                     prior.append(weight if stop == math.inf else PRIOR.stop_weight * weight)
                     means.append(family is not _lomax or parameter > 1.0 or stop < math.inf)
+    for cell in EDGES[:_POINTS]:
+        add(np.clip((2 * cell - u) / cell, 0.0, 1.0), np.clip((2 * cell - EDGES) / cell, 0.0, 1.0))
+        prior.append(PRIOR.point_weight)
+        means.append(True)
     nothing = tuple(np.zeros_like(part) for part in rows[0])
     parts = [np.array(part) for part in zip(nothing, *rows, strict=True)]
     chances = np.array([1.0, *(PRIOR.any_tail * w / sum(prior) for w in prior)])
@@ -179,8 +193,9 @@ class Posterior(NamedTuple):
             shape = cls._fit(counts, points, rows, noise, release_noise, body, unseen)
             expected = shape.model
             surplus = counts - expected
-            sure = noise.threshold(places(len(counts), 2)[np.maximum(np.arange(len(counts)) - NEAR, 0)])
-            odd = surplus > np.hypot(sure, 3 * PRIOR.misfit * expected)
+            octave = np.maximum(np.arange(len(counts)) - NEAR, 0)
+            sure = noise.threshold(places(len(counts), 2)[octave] + math.log(2) * octave)
+            odd = surplus > np.hypot(sure, 3 * _MISFIT * expected)
             if not odd.any():
                 break
             points = np.where(odd, surplus, points)
@@ -200,7 +215,7 @@ class Posterior(NamedTuple):
             height = np.clip((P * counts * weight).sum(1) / ((P * P * weight).sum(1) + 1e-300), 1e-3, rows)
         model = P * height[:, None]
         blur = _blur(model, b)
-        variance = noise.std**2 + model + (PRIOR.misfit * model) ** 2
+        variance = noise.std**2 + model + (_MISFIT * model) ** 2
         score = shapes.log_prior - ((np.hypot(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
         # The evidence of a shape pays for the freedom of its mass.
         error = 1 / np.sqrt((P * P / variance).sum(1) + 1e-300)
@@ -244,7 +259,7 @@ class Posterior(NamedTuple):
         mean = weight @ each
         variance = weight @ (each - mean) ** 2 + (weight @ (shapes.excess * self.error[:, None])) ** 2
         points, cells = self.points / rows, (weight * self.share) @ shapes.cells + self.points / rows
-        variance += (_CELL_OVER * PRIOR.inside) ** 2 @ cells**2
+        variance += (_CELL_OVER * PRIOR.inside) ** 2 @ (cells - points) ** 2 + (_CELL_OVER * 0.29) ** 2 @ points**2
         variance += _CELL_EXCESS**2 @ ((points > 0) * (self.noise.std / rows) ** 2)
         excess = mean + _CELL_EXCESS @ points
         return Tail(
@@ -293,4 +308,4 @@ class Tail(NamedTuple):
 
 def _blur(model: Floats, b: float) -> Floats:
     """Width of the valley of a likelihood that is normal for large counts and Laplace for small ones."""
-    return (model + (PRIOR.misfit * model) ** 2) / b + 0.2 * b
+    return (model + (_MISFIT * model) ** 2) / b + 0.2 * b
