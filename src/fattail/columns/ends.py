@@ -128,7 +128,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
         even = cancelled + skew
         variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
-        variance += alike * (cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance)
+        variance += alike * (cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + up.lie + down.lie[:, None])
         # Equal tails cancel only around their own center; ours is off by some rows of the body.
         variance += alike * (_off_center(column) * (up.beyond + down.beyond[:, None])) ** 2
         bias = (1 - alike) * bias + alike * even
@@ -166,6 +166,7 @@ class _At(NamedTuple):
     beyond: Floats
     excess: Floats
     variance: Floats
+    lie: Floats
     first: Floats
     square: Floats
     cube: Floats
@@ -181,6 +182,7 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
         tail.beyond,
         s * tail.excess,
         s**2 * tail.variance,
+        s**2 * tail.lie,
         s * tail.first,
         s**2 * tail.square,
         s**3 * tail.cube,
@@ -190,7 +192,7 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
         body = float(side.body @ side.middles) / rows
         doubt = column.noise.std * float(np.sqrt(np.sum(side.middles**2))) / rows
         excess = parts[2][0] + s * ENDS[0] * tail.beyond[0] + max(body, 0.0)
-        first = [0.0, tail.beyond[0], excess, parts[3][0] + min(doubt, max(body, doubt)) ** 2, 0.0, 0.0, 0.0, parts[7][0]]
+        first = [0.0, tail.beyond[0], excess, parts[3][0] + min(doubt, max(body, doubt)) ** 2, parts[4][0], 0.0, 0.0, 0.0, parts[8][0]]
         parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
     return _At(*parts, tail)
 
@@ -200,10 +202,12 @@ def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
 
 
 def _off_center(column: ColumnDescription) -> float:
-    """Distance of the center from the median, by the density of the half of the rows next to it."""
-    nearer = column.rows - np.cumsum(column.counts.sum(axis=0)[::-1])[::-1]
-    half = int(np.argmax(nearer >= 0.5 * column.rows)) if np.any(nearer >= 0.5 * column.rows) else 0
-    return float(column.rank_noise / max(nearer[half], 0.1 * column.rows) * 2.0 ** (half - OCTAVES)) + column.resolution / 4
+    """Distance of the center from the median, by the density of the four octaves with most rows."""
+    four = np.convolve(column.counts.sum(axis=0), np.ones(4))[3:]
+    bulk = int(np.argmax(four))
+    density = max(float(four[bulk]), 0.25 * column.rows) / 2.0 ** (bulk + 4 - OCTAVES)
+    # The sample's median is not the law's either.
+    return math.hypot(column.rank_noise, 0.5 * math.sqrt(column.rows)) / density + column.resolution / 4
 
 
 def _probability_alike(column: ColumnDescription, start: int, sides: list[Side]) -> float:

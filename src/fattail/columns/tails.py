@@ -38,6 +38,7 @@ _CELL_SQUARE: Floats = np.minimum(_MIDDLE, ENDS[:, None]) ** 2
 _CELL_CUBE: Floats = np.minimum(_MIDDLE, ENDS[:, None]) ** 3
 _CELL_OVER: Floats = np.append(EDGES[1:], 4 * EDGES[-1]) - np.maximum(EDGES, ENDS[:, None])
 _CELL_OVER = np.maximum(_CELL_OVER, 0.0)
+_CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # of a cell beyond an end
 
 
 @dataclass(frozen=True)
@@ -255,22 +256,35 @@ class Posterior(NamedTuple):
         shapes, rows = bank(), self.rows
         weight = self.chance / (self.unavoidable + elsewhere) ** PRIOR.regret * shapes.has_mean
         weight /= weight.sum() + 1e-300
-        each = shapes.excess * self.share[:, None]
-        mean = weight @ each
-        variance = weight @ (each - mean) ** 2 + (weight @ (shapes.excess * self.error[:, None])) ** 2
-        points, cells = self.points / rows, (weight * self.share) @ shapes.cells + self.points / rows
-        variance += (_CELL_OVER * PRIOR.inside) ** 2 @ (cells - points) ** 2 + (_CELL_OVER * 0.29) ** 2 @ points**2
-        variance += _CELL_EXCESS**2 @ ((points > 0) * (self.noise.std / rows) ** 2)
-        excess = mean + _CELL_EXCESS @ points
+        cells, excess = self._corrected()
+        mean, cells = weight @ excess, np.maximum(weight @ cells, 0.0)
+        variance = weight @ (excess - mean) ** 2 + (weight @ (shapes.excess * self.error[:, None])) ** 2
+        seen = self.noise.std / rows
+        lie = (_CELL_OVER * PRIOR.inside) ** 2 @ cells**2
+        variance += _CELL_EXCESS**2 @ (seen**2 * (cells > seen)) / 4 + lie
+        points = self.points / rows
         return Tail(
-            beyond=(weight * self.share) @ shapes.beyond + (ENDS[:, None] < _MIDDLE) @ points,
-            excess=excess,
+            beyond=_CELL_PART @ cells,
+            excess=np.maximum(mean, 0.0),
             variance=variance + (PRIOR.floor * mean) ** 2,
-            first=(weight * self.share) @ shapes.first + _CELL_FIRST @ points,
-            square=(weight * self.share) @ shapes.square + _CELL_SQUARE @ points,
+            lie=lie,
+            first=_CELL_FIRST @ cells,
+            square=_CELL_SQUARE @ cells,
             cube=_CELL_CUBE @ cells,
             realized=self._realized(weight) + _CELL_EXCESS**2 @ points,
         )
+
+    def _corrected(self) -> tuple[Floats, Floats]:
+        """Cells and excess beyond each end by shape: what it says, corrected by the counts.
+
+        A cell is believed as far as its noise is small beside what a shape may be wrong by, and a point mass is.
+        """
+        shapes = bank()
+        model = shapes.cells * self.share[:, None]
+        freedom = (_MISFIT * model) ** 2
+        believed = np.where(self.points > 0, 1.0, freedom / (freedom + (self.noise.std / self.rows) ** 2))
+        surplus = believed * (self.counts / self.rows - model)
+        return model + surplus, shapes.excess * self.share[:, None] + surplus @ _CELL_EXCESS.T
 
     def _realized(self, weight: Floats) -> Floats:
         """Second moment of the excess of rows that such a sample has: none beyond where one in twenty samples has a row."""
@@ -285,7 +299,7 @@ class Posterior(NamedTuple):
 
     def doubt(self, used: Tail, end: int) -> Floats:
         """By how much the excess beyond ``ENDS[end]`` may be less and more than the one used."""
-        excess = bank().excess[:, end] * self.share + _CELL_EXCESS[end] @ self.points / self.rows
+        excess = self._corrected()[1][:, end]
         chance = self.chance * bank().has_mean
         order = np.argsort(excess)
         low, high = np.interp(PRIOR.doubt, np.cumsum(chance[order]) / chance.sum(), excess[order])
@@ -298,6 +312,8 @@ class Tail(NamedTuple):
     beyond: Floats
     excess: Floats
     variance: Floats
+    lie: Floats
+    """The part of the variance that is due to how rows lie within their cells."""
     first: Floats
     """First, second and third moment of the distance, clipped at the end, of rows in the tail."""
     square: Floats

@@ -217,6 +217,6 @@ def _spread(e, m, n, noise):
     if not e.seen:
         return math.inf, math.inf
     within = max(clipped_square(e, m, noise) - m**2, 0.0) / n
-    both = max(within, e.realized / n) + e.bias_variance
+    both = within + e.realized / n + e.bias_variance
     low, high = (math.sqrt(both + (x / _NORMAL) ** 2) for x in (e.less, e.more))
     return math.inf if e.open_low else low, math.inf if e.open_high else high
