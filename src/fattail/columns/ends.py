@@ -128,7 +128,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
         even = cancelled + skew
         variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
-        variance += alike * (cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + up.lie + down.lie[:, None])
+        variance += alike * (cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + (up.lie + down.lie[:, None]) / 4)
         # Equal tails cancel only around their own center; ours is off by some rows of the body.
         variance += alike * (_off_center(column) * (up.beyond + down.beyond[:, None])) ** 2
         bias = (1 - alike) * bias + alike * even

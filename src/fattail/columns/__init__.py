@@ -1,0 +1,7 @@
+"""The private description of a column, and where to clip it."""
+
+from fattail.columns.description import ColumnDescription, DescriptionPlan, describe
+from fattail.columns.ends import Ends, choose_ends, clipped_square
+from fattail.columns.evidence import CountNoise
+
+__all__ = ["ColumnDescription", "CountNoise", "DescriptionPlan", "Ends", "choose_ends", "clipped_square", "describe"]
