@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from columns import cells
 from column_laws import TUNING
-
+from columns import cells
 from fattail.algorithms.auto import mean
 from fattail.columns import ends, evidence, tails
 
@@ -61,7 +60,8 @@ def main() -> None:
             width = np.median([r["width"] for r in part])
             print(
                 f"{options.constant}={value:g}  n epsilon {low:>6g}..  {len(part)} cells  ratio {ratio:.3f}  width {width:.2f}  "
-                f"coverage {cover[0]:.3f} {cover[1]:.3f}  below .9: {poor[0]}  above 1.5: {poor[1]}  far {sum(r['far'] for r in part)}",
+                f"coverage {cover[0]:.3f} {cover[1]:.3f}  below .9: {poor[0]}  above 1.5: {poor[1]}  "
+                f"far {sum(r['far'] for r in part)}",
                 flush=True,
             )
 

@@ -71,6 +71,14 @@ class ColumnDescription:
         return OCTAVES + (math.frexp(self.center)[1] - 1 if self.center else USUAL)
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the center is no median, only a large number by bad luck: most rows lie around zero, seen from there."""
+        if not self.center:
+            return False
+        octave = min(max(self.usual, 1), CELLS - 2)
+        return bool(self.counts[int(self.center > 0), octave - 1 : octave + 2].sum() > 0.7 * self.rows)
+
+    @property
     def has_point_mass(self) -> bool:
         """Whether a share of the rows lies at the center itself."""
         return bool(self.at_center > self.noise.threshold(math.log(1 / 0.001)) + 0.05 * self.rows)
@@ -84,7 +92,7 @@ class ColumnDescription:
         counts = self.counts[list(sides)].sum(axis=0)
         k = np.arange(CELLS)
         bulk = int(np.argmax(np.convolve(counts, np.ones(4))[3:]))
-        doubt = places(CELLS, 3 * len(_WINDOWS))[np.minimum(np.abs(k - self.usual), CELLS - 1)]
+        doubt = places(CELLS, len(_WINDOWS))[np.minimum(np.abs(k - self.usual), CELLS - 1)]
         doubt = doubt + math.log(2) * np.maximum(k - bulk, 0)
         last = -1
         for length in _WINDOWS:

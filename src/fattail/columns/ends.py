@@ -99,10 +99,10 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     """
     starts = [column.tail_start((0,)), column.tail_start((1,))]
     if starts == [None, None]:
-        both = column.tail_start((0, 1))
-        if both is None:
-            return Ends(column.center, column.center, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, True, True)
-        starts = [both, both]
+        starts = [column.tail_start((0, 1))] * 2
+    if starts == [None, None] or column.is_lost:
+        at = 0.0 if column.is_lost else column.center
+        return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, True, True)
     common = None not in starts and abs(starts[0] - starts[1]) <= 1  # type: ignore[operator]
     seen = [s for s in starts if s is not None]
     unseen = [s is None for s in starts]
@@ -114,9 +114,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         within = side.body_moment(2) / side.scale**2 / rows**2 + 1e-12 / rows
         posteriors.append(Posterior.of(side.cells, rows, noise, release_noise, within, hidden))
     least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
-    up, down = (
-        _absolute(posteriors[k].tail(least[1 - k] / sides[k].scale ** 2), sides[k], column, unseen[k]) for k in (0, 1)
-    )
+    up, down = (_absolute(posteriors[k].tail(least[1 - k] / sides[k].scale ** 2), sides[k], column, unseen[k]) for k in (0, 1))
     bias = up.excess - down.excess[:, None]
     variance = up.variance + down.variance[:, None]
     alike = 0.0
@@ -147,8 +145,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         high=column.center + float(up.at[j]),
         bias=float(bias[i, j]),
         bias_variance=float(variance[i, j]),
-        first=tuple(float(t.first[k]) + s.body_moment(1) / rows for t, k, s in zip((up, down), (j, i), sides, strict=True)),
-        square=tuple(float(t.square[k]) + s.body_moment(2) / rows for t, k, s in zip((up, down), (j, i), sides, strict=True)),
+        first=(float(up.first[j]) + sides[0].body_moment(1) / rows, float(down.first[i]) + sides[1].body_moment(1) / rows),
+        square=(float(up.square[j]) + sides[0].body_moment(2) / rows, float(down.square[i]) + sides[1].body_moment(2) / rows),
         cube=float(up.cube[j] - down.cube[i]) + (sides[0].body_moment(3) - sides[1].body_moment(3)) / rows,
         blur=noise.std / rows * max(s.scale for s in sides),
         realized=float(up.realized[j] + down.realized[i]),
@@ -160,8 +158,9 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
 
 
 class _At(NamedTuple):
-    """A tail in the column's own unit, and the ends it refers to."""
+    """A tail in its scale, and the same in the column's own unit with the ends it refers to."""
 
+    tail: Tail
     at: Floats
     beyond: Floats
     excess: Floats
@@ -171,7 +170,6 @@ class _At(NamedTuple):
     square: Floats
     cube: Floats
     realized: Floats
-    tail: Tail
 
 
 def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -> _At:
@@ -192,9 +190,19 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
         body = float(side.body @ side.middles) / rows
         doubt = column.noise.std * float(np.sqrt(np.sum(side.middles**2))) / rows
         excess = parts[2][0] + s * ENDS[0] * tail.beyond[0] + max(body, 0.0)
-        first = [0.0, tail.beyond[0], excess, parts[3][0] + min(doubt, max(body, doubt)) ** 2, parts[4][0], 0.0, 0.0, 0.0, parts[8][0]]
+        first = [
+            0.0,
+            tail.beyond[0],
+            excess,
+            parts[3][0] + min(doubt, max(body, doubt)) ** 2,
+            parts[4][0],
+            0.0,
+            0.0,
+            0.0,
+            parts[8][0],
+        ]
         parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
-    return _At(*parts, tail)
+    return _At(tail, *parts)
 
 
 def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ERROR_RATE = 0.01
+ERROR_RATE = 0.03
 """Chance that noise alone shows rows somewhere in a column. A false sighting widens an answer, it does not falsify it."""
 
 _LEVERS: Floats = np.linspace(0.02, 0.995, 196)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.data import Block, PrivateData
 from fattail.privacy import Bounded, Curator, TopK
-from fattail.robust.histogram import Histogram
 
 Floats = NDArray[np.float64]
 
@@ -100,10 +99,13 @@ def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Fl
 def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
     """Cells on uniform grids that begin at ``low``."""
 
-    def cell(block: Block) -> NDArray[np.int16]:
-        return _kernels.grid_cells(dense(block), low, step, FINE)
+    def partial(block: Block) -> NDArray[np.int64]:
+        out = np.zeros((data.d, FINE + 2), dtype=np.int64)
+        with np.errstate(all="ignore"):
+            _kernels.cell_counts(_kernels.grid_cells(dense(block), low, step, FINE), out)
+        return out
 
-    counts = Histogram(FINE + 2, data.d).counts(data, cell)._value >> 30
+    counts = data._reduce(partial)
     chosen = np.empty(data.d, dtype=np.intp)
     for j, cells in enumerate(counts):
         score = Bounded(-missed(cells, data.n / 2)[1:-1], 1.0, "linf")

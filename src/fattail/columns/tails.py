@@ -82,7 +82,7 @@ class TailPrior:
     """The predicted excess is never trusted further than this."""
     regret: float = 0.7
     """Power of the unavoidable error by which shapes are weighted."""
-    doubt: tuple[float, float] = (0.01, 0.99)
+    doubt: tuple[float, float] = (0.02, 0.98)
     """Shapes within these quantiles count for an interval; few of the bank are real ones."""
     inside: float = 0.15
     """Nobody knows how the rows of a cell lie within it: standard deviation of their mean, in cells (0.29: all at one place)."""
@@ -96,6 +96,8 @@ _POINTS = NEAR + 3  # cells in which a tail may be one point mass
 class Bank(NamedTuple):
     """Shapes of tails beyond ``EDGES[0]``, in scales; the first is none at all."""
 
+    has_mean: NDArray[np.bool_]
+    log_prior: Floats
     cells: Floats
     beyond: Floats
     excess: Floats
@@ -105,8 +107,6 @@ class Bank(NamedTuple):
     """On ``_TOPS``, as the integrals of S and x S from ``EDGES[0]`` on."""
     area: Floats
     moment: Floats
-    log_prior: Floats
-    has_mean: NDArray[np.bool_]
 
 
 @lru_cache(maxsize=1)
@@ -127,11 +127,11 @@ def bank() -> Bank:
         at_ends = [np.interp(ENDS, u, f) for f in parts]
         rows.append((-np.diff(np.append(edge, 0.0)), *at_ends, *(np.interp(_TOPS, u, f) for f in (s, area, moment))))
 
-    for octave in np.arange(-8.0, 2.1, 0.5):
+    for octave in np.arange(-8.0, 2.1):
         for family, weights, (first, last) in families:
             for parameter, weight in weights.items():
                 whole = family(np.array(EDGES[0] / 2.0**octave), parameter) > 1e-8
-                stops = PRIOR.stops if first <= parameter <= last and octave == round(octave) else ()
+                stops = PRIOR.stops if first <= parameter <= last else ()
                 for stop in (math.inf, *stops) if whole else ():
                     s = _stopped(family, parameter, 2.0**octave, stop, u)
                     add(s / s[0], _stopped(family, parameter, 2.0**octave, stop, EDGES) / s[0])
@@ -142,9 +142,9 @@ def bank() -> Bank:
         prior.append(PRIOR.point_weight)
         means.append(True)
     nothing = tuple(np.zeros_like(part) for part in rows[0])
-    parts = [np.array(part) for part in zip(nothing, *rows, strict=True)]
+    columns = [np.array(part) for part in zip(nothing, *rows, strict=True)]
     chances = np.array([1.0, *(PRIOR.any_tail * w / sum(prior) for w in prior)])
-    return Bank(*parts, np.log(chances), np.array([True, *means]))
+    return Bank(np.array([True, *means]), np.log(chances), *columns)
 
 
 def _stopped(family: Callable[[Floats, float], Floats], parameter: float, unit: float, stop: float, x: Floats) -> Floats:
@@ -227,14 +227,10 @@ class Posterior(NamedTuple):
         share = height / rows
         share[0] = 0.0
         risk = (
-            (shapes.excess * share[:, None]) ** 2
-            + shapes.square * (share / rows)[:, None]
-            + (release_noise * (ENDS + 0.5)) ** 2
+            (shapes.excess * share[:, None]) ** 2 + shapes.square * (share / rows)[:, None] + (release_noise * (ENDS + 0.5)) ** 2
         )
         risk[0] = (release_noise * 0.5) ** 2
-        return cls(
-            seen, points, rows, noise, chance / chance.sum(), share, np.minimum(error, height) / rows, risk.min(1) + body
-        )
+        return cls(seen, points, rows, noise, chance / chance.sum(), share, np.minimum(error, height) / rows, risk.min(1) + body)
 
     @property
     def least(self) -> float:

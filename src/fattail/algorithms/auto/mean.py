@@ -101,8 +101,11 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     location = min(max(SHARES.stage * stages / rows, SHARES.least_location), SHARES.most_location)
     many = min(max(math.log(rows / 500) / math.log(20), 0.0), 1.0)
     counts = SHARES.counts_few + many * (SHARES.counts_many - SHARES.counts_few)
-    if rows * location < 40:
-        warn_utility(f"{n} rows barely show where the data lie at this budget; about {math.ceil(200 * multiplier)} rows, or a larger epsilon, would do")
+    wanted = f"{math.ceil(200 * multiplier)} rows, or a larger epsilon, would do"
+    if rows < 33:
+        raise ValueError(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
+    if rows < 200:
+        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
     names = ("location", "closer location", "closest location")[:stages]
     mean = 1 - location - counts
     if pure:
@@ -150,9 +153,7 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data)
     raw = curator.release(release, clipped.to(release.norm))
     noise = 2 * unit * bound
-    spread = np.array(
-        [_spread(e, m - c.center, data.n, u) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)]
-    )
+    spread = np.array([_spread(e, m - c.center, data.n, u) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)])
     _warn(spread)
     return Estimate(raw + np.array([e.bias for e in ends]), noise, spread, isinstance(release, Laplace))
 
