@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fattail.columns.evidence import CountNoise, places
 from fattail.columns.location import OCTAVES, find_locations, signed_counts
+from fattail.columns.selection import RankSelection
 from fattail.data import PrivateData
-from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
+from fattail.privacy import Bounded, Curator, Gaussian, Laplace
 from fattail.robust.base import ONE
 
 Floats = NDArray[np.float64]
@@ -29,11 +30,11 @@ ENOUGH = 6.0
 class DescriptionPlan(NamedTuple):
     """The releases that a description takes."""
 
-    stages: tuple[TopK, ...]
+    stages: tuple[RankSelection, ...]
     counts: Laplace | Gaussian
 
     @property
-    def mechanisms(self) -> tuple[TopK | Laplace | Gaussian, ...]:
+    def mechanisms(self) -> tuple[RankSelection | Laplace | Gaussian, ...]:
         return (*self.stages, self.counts)
 
 

@@ -34,7 +34,7 @@ class EndRules:
     """Share of the rows that an end may cut off: beyond, the mean of the rows is no longer described."""
     position: float = 0.17
     """Standard deviation of where the rows of an octave lie in it, relative to its middle (0.2: anywhere, all at one place)."""
-    no_mean: float = 0.1
+    no_mean: float = 0.04
     """Probability of a tail without a mean from which on an interval is infinite on its side."""
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
+from fattail.columns.selection import RankSelection
 from fattail.data import Block, PrivateData
-from fattail.privacy import Bounded, Curator, TopK
+from fattail.privacy import Bounded, Curator
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +23,7 @@ OCTAVES = 128
 """Magnitudes from 2**-OCTAVES to 2**OCTAVES are told apart; beyond, numbers count as zero or as the largest."""
 STEPS = 16
 """Cells of the first grid per octave."""
-FINE = 4096
+FINE = 8192
 """Cells of a later grid."""
 ZERO = 5.0
 """Log weight of zero among the cells of the first grid: the commonest number of all."""
@@ -33,10 +34,10 @@ def familiarity(exponent: Floats, width: float) -> Floats:
     return np.asarray(-2.0 * np.log1p(((exponent - 5.0) / width) ** 2))
 
 
-def missed(cells: NDArray[np.int64], rank: float) -> Floats:
+def missed(cells: NDArray[np.int64], rank: int) -> NDArray[np.int64]:
     """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
     through = np.cumsum(cells)
-    return np.asarray(np.maximum(0.0, np.maximum(through - cells - rank, rank - through)))
+    return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
 
 
 def dense(block: Block) -> NDArray[np.float64]:
@@ -57,14 +58,14 @@ def signed_counts(data: PrivateData, center: Floats, steps: int) -> NDArray[np.i
     return data._reduce(partial)
 
 
-def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData) -> tuple[Floats, Floats]:
+def find_locations(curator: Curator, stages: tuple[RankSelection, ...], data: PrivateData) -> tuple[Floats, Floats]:
     """Center of each column, and the width of the cell that it stands for.
 
     Parameters
     ----------
     curator : Curator
-    stages : tuple of TopK
-        Planned selections of one candidate, each with ``count`` equal to the number of columns.
+    stages : tuple of RankSelection
+        Planned selections, each with ``count`` equal to the number of columns.
     data : PrivateData
 
     Notes
@@ -81,7 +82,7 @@ def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData
     return center, high - low
 
 
-def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Floats]:
+def _first(curator: Curator, stage: RankSelection, data: PrivateData) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
     counts = signed_counts(data, np.zeros(data.d), STEPS)
     edges = _kernels.log_edges(-OCTAVES, counts.shape[2], STEPS)
@@ -92,11 +93,11 @@ def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Fl
     chosen = np.empty(data.d, dtype=np.intp)
     for j, (above, below) in enumerate(counts):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
-        chosen[j] = curator.select(stage, Bounded(-missed(cells, data.n / 2), 1.0, "linf") + weight)[0]
+        chosen[j] = curator.select(stage, Bounded(-missed(cells, data.n // 2), 1.0, "linf") + weight)[0]
     return low[chosen], high[chosen]
 
 
-def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
+def _closer(curator: Curator, stage: RankSelection, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
     """Cells on uniform grids that begin at ``low``."""
 
     def partial(block: Block) -> NDArray[np.int64]:
@@ -108,7 +109,7 @@ def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step:
     counts = data._reduce(partial)
     chosen = np.empty(data.d, dtype=np.intp)
     for j, cells in enumerate(counts):
-        score = Bounded(-missed(cells, data.n / 2)[1:-1], 1.0, "linf")
+        score = Bounded(-missed(cells, data.n // 2)[1:-1], 1.0, "linf")
         chosen[j] = curator.select(stage, score)[0]
     return low + step * chosen, low + step * (chosen + 1)
 

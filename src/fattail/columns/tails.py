@@ -50,11 +50,11 @@ class TailPrior:
 
     lomax: dict[float, float] = field(
         default_factory=lambda: {
-            0.7: 0.1,
-            0.85: 0.1,
-            1.0: 0.1,
-            1.1: 0.1,
-            1.2: 0.15,
+            0.7: 0.15,
+            0.85: 0.15,
+            1.0: 0.15,
+            1.1: 0.15,
+            1.2: 0.2,
             1.4: 0.3,
             1.7: 0.6,
             2.0: 0.8,
@@ -82,7 +82,7 @@ class TailPrior:
     """The predicted excess is never trusted further than this."""
     regret: float = 0.7
     """Power of the unavoidable error by which shapes are weighted."""
-    doubt: tuple[float, float] = (0.02, 0.98)
+    doubt: tuple[float, float] = (0.02, 0.99)
     """Shapes within these quantiles count for an interval; few of the bank are real ones."""
     inside: float = 0.15
     """Nobody knows how the rows of a cell lie within it: standard deviation of their mean, in cells (0.29: all at one place)."""

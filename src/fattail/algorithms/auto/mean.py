@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from fattail._registry import registered
-from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe
+from fattail.columns import DescriptionPlan, Ends, RankSelection, choose_ends, clipped_square, describe
 from fattail.data import PrivateData
-from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
+from fattail.privacy import Curator, Gaussian, Laplace, gaussian_multiplier
 from fattail.privacy.curator import warn_utility
 from fattail.robust import Clip
 
@@ -70,10 +70,10 @@ class MeanShares:
     """Shares of the budget, chosen with ``benchmarks/tuning/columns.py`` on the laws it names.
 
     They depend on ``n epsilon``, or what it would be for one column with as much noise. A selection among m cells finds one that
-    holds all rows with a chance of failure of about ``m exp(-n epsilon / 4)``: sixty for each stage are enough for 4096 cells.
+    holds all rows with a chance of failure of about ``m exp(-n epsilon / 4)``: seventy-five for each stage are enough for 8192 cells.
     """
 
-    stage: float = 60.0
+    stage: float = 75.0
     """``n epsilon`` of one stage of the location."""
     two_stages: float = 500.0
     three_stages: float = 1500.0
@@ -109,9 +109,9 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     names = ("location", "closer location", "closest location")[:stages]
     mean = 1 - location - counts
     if pure:
-        looks = tuple(TopK(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
+        looks = tuple(RankSelection(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
         return DescriptionPlan(looks, Laplace("counts", counts**2 / 2)), Laplace("mean", mean**2 / 2)
-    looks = tuple(TopK(name, location / stages / 2, count=d) for name in names)
+    looks = tuple(RankSelection(name, location / stages / 2, count=d) for name in names)
     return DescriptionPlan(looks, Gaussian("counts", counts / 2)), Gaussian("mean", mean / 2)
 
 
