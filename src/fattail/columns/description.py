@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.columns.evidence import CountNoise, places
+from fattail.columns.evidence import ALONE, CountNoise, places
 from fattail.columns.location import OCTAVES, find_locations, signed_counts
 from fattail.columns.selection import RankSelection
 from fattail.data import PrivateData
@@ -94,7 +94,7 @@ class ColumnDescription:
         k = np.arange(CELLS)
         bulk = int(np.argmax(np.convolve(counts, np.ones(4))[3:]))
         doubt = places(CELLS, len(_WINDOWS))[np.minimum(np.abs(k - self.usual), CELLS - 1)]
-        doubt = doubt + math.log(2) * np.maximum(k - bulk, 0)
+        doubt = doubt + math.log(2) * np.maximum(k - bulk, 0) - (math.log(ALONE) if self.has_point_mass else 0.0)
         last = -1
         for length in _WINDOWS:
             sums = np.convolve(counts, np.ones(length))[length - 1 :]

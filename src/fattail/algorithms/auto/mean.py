@@ -69,8 +69,8 @@ def per_column(mechanism: Noise, d: int) -> float:
 class MeanShares:
     """Shares of the budget, chosen with ``benchmarks/tuning/columns.py`` on the laws it names.
 
-    They depend on ``n epsilon``, or what it would be for one column with as much noise. A selection among m cells finds one that
-    holds all rows with a chance of failure of about ``m exp(-n epsilon / 4)``: seventy-five for each stage are enough for 8192 cells.
+    They depend on ``n epsilon``, or what it would be for one column with as much noise. A selection among m cells
+    misses one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 75 for a stage of 8192 cells leave 6e-5.
     """
 
     stage: float = 75.0
