@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ERROR_RATE = 0.03
-"""Chance that noise alone shows rows somewhere in a column. Beside rows that are there, a false sighting only widens an answer."""
+"""Chance that noise alone shows rows somewhere in a column. Beside real rows, a false sighting only widens an answer."""
 ALONE = 0.1
 """By how much rarer it must be beside a point mass: there it would be taken for all that differs from the mass."""
 

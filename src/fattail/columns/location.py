@@ -99,9 +99,10 @@ def _first(curator: Curator, stage: RankSelection, data: PrivateData) -> tuple[F
 
 def _closer(curator: Curator, stage: RankSelection, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
     """Cells on uniform grids that begin at ``low``."""
+    d = data.d
 
     def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((data.d, FINE + 2), dtype=np.int64)
+        out = np.zeros((d, FINE + 2), dtype=np.int64)
         with np.errstate(all="ignore"):
             _kernels.cell_counts(_kernels.grid_cells(dense(block), low, step, FINE), out)
         return out

@@ -120,7 +120,7 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     estimators=("DPMean",),
     paper="fattail",
     algorithm="adaptive clipped mean",
-    changed="nothing to declare: a private description of each column gives its clipping ends from the same budget, "
+    changed="nothing to declare: location, scale and both clipping ends are private estimates from the same budget, "
     "and the clipping bias predicted from the released tail counts is taken out",
     test="tests/estimators/test_means.py::test_fuzz[auto]",
 )
