@@ -173,3 +173,8 @@ def test_hostile_rows_do_no_harm(row: float) -> None:
     assert abs(column.center - 100) < 3
     assert np.all(np.isfinite(column.counts))
     assert choose_ends(column, 1e-3).seen
+
+
+def test_zero_stays_zero_at_every_stage() -> None:
+    x = np.random.default_rng(9).poisson(0.3, 30_000).astype(float)
+    assert {description(x, epsilon=0.2, seed=s).center for s in range(20)} == {0.0}

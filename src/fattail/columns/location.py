@@ -75,9 +75,11 @@ def find_locations(curator: Curator, stages: tuple[RankSelection, ...], data: Pr
     """
     low, high = _first(curator, stages[0], data)
     center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
+    zero = high == low  # there is nothing to look closer at
     for stage in stages[1:]:
-        width = np.where(high > low, high - low, np.ldexp(1.0, -OCTAVES))
-        low, high = _closer(curator, stage, data, low - width, 3 * width / FINE)
+        width = np.where(zero, 1.0, high - low)
+        closer = _closer(curator, stage, data, low - width, 3 * width / FINE)
+        low, high = (np.where(zero, 0.0, edge) for edge in closer)
         center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
     return center, high - low
 
