@@ -178,3 +178,11 @@ def test_hostile_rows_do_no_harm(row: float) -> None:
 def test_zero_stays_zero_at_every_stage() -> None:
     x = np.random.default_rng(9).poisson(0.3, 30_000).astype(float)
     assert {description(x, epsilon=0.2, seed=s).center for s in range(20)} == {0.0}
+
+
+def test_a_spike_of_noise_far_beyond_the_rows_is_not_believed() -> None:
+    counts = np.zeros((2, CELLS))
+    counts[1, OCTAVES + 10], counts[0, OCTAVES + 48] = 3000.0, 240.0  # all rows below the center, noise far above
+    column = ColumnDescription(3000, 1e9, 1e4, 0.0, counts, CountNoise(25.0, True), 60.0)
+    assert column.reach((0,)) is None
+    assert column.reach((1,)) == OCTAVES + 10

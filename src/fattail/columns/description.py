@@ -92,7 +92,7 @@ class ColumnDescription:
         """
         counts = self.counts[list(sides)].sum(axis=0)
         k = np.arange(CELLS)
-        bulk = int(np.argmax(np.convolve(counts, np.ones(4))[3:]))
+        bulk = int(np.argmax(np.convolve(self.counts.sum(axis=0), np.ones(4))[3:]))
         doubt = places(CELLS, len(_WINDOWS))[np.minimum(np.abs(k - self.usual), CELLS - 1)]
         doubt = doubt + math.log(2) * np.maximum(k - bulk, 0) - (math.log(ALONE) if self.has_point_mass else 0.0)
         last = -1

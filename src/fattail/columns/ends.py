@@ -30,6 +30,8 @@ class EndRules:
     alike: float = 0.03
     unlike: float = 0.55
     """Relative difference of the counts of two tails where they are alike, and where they are not."""
+    lattice: float = 0.01
+    """Part of the variance within cells that two alike tails do not share."""
     largest_cut: float = 0.06
     """Share of the rows that an end may cut off: beyond, the mean of the rows is no longer described."""
     position: float = 0.17
@@ -126,7 +128,9 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
         even = cancelled + skew
         variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
-        variance += alike * (cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + (up.lie + down.lie[:, None]) / 4)
+        variance += alike * (
+            cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
+        )
         # Equal tails cancel only around their own center; ours is off by some rows of the body.
         variance += alike * (_off_center(column) * (up.beyond + down.beyond[:, None])) ** 2
         bias = (1 - alike) * bias + alike * even
