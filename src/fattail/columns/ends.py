@@ -23,7 +23,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EndRules:
-    """Constants of the choice, chosen with ``benchmarks/tuning/columns.py`` on the laws it names."""
+    """Constants of the choice.
+
+    ``symmetry``, ``alike`` and ``unlike`` are those of the default mean before. The others were set by hand while hunting faults on
+    ``column_laws.TUNING``, not by a search; each can be tried with ``benchmarks/tuning/columns.py``.
+    """
 
     symmetry: float = 3.0
     """Prior odds that the two tails are alike."""

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fattail.columns.evidence import CountNoise, places
+from fattail.columns.evidence import ALONE, CountNoise, places
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,10 @@ _CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # of a cell beyond an end
 class TailPrior:
     """How often one meets which tail, and how far a shape of the bank may describe a real one.
 
-    Chosen with ``benchmarks/tuning/columns.py`` on the laws it names, unless said otherwise.
+    The shapes and their weights, the misfit, the floor and the power of regret are those of the default mean before, which were tuned
+    on laws other than those of its benchmark. The indices up to 1.2, ``doubt``, ``hidden``, ``inside``, ``first_misfit`` and
+    ``point_weight`` are new: set by hand while hunting faults on ``column_laws.TUNING``, not by a search. Each can be tried
+    with ``benchmarks/tuning/columns.py``.
     """
 
     lomax: dict[float, float] = field(
@@ -195,7 +198,7 @@ class Posterior(NamedTuple):
             expected = shape.model
             surplus = counts - expected
             octave = np.maximum(np.arange(len(counts)) - NEAR, 0)
-            sure = noise.threshold(places(len(counts), 2)[octave] + math.log(2) * octave)
+            sure = noise.threshold(places(len(counts), 2)[octave] + math.log(2) * octave - math.log(ALONE))
             odd = surplus > np.hypot(sure, 3 * _MISFIT * expected)
             if not odd.any():
                 break
