@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 class EndRules:
     """Constants of the choice.
 
-    ``symmetry``, ``alike`` and ``unlike`` are those of the default mean before. The others were set by hand while hunting faults on
-    ``column_laws.TUNING``, not by a search; each can be tried with ``benchmarks/tuning/columns.py``.
+    ``symmetry``, ``alike`` and ``unlike`` are those of the default mean before. The others were set by hand while hunting faults
+    on ``column_laws.TUNING``, not by a search; each can be tried with ``benchmarks/tuning/columns.py``.
     """
 
     symmetry: float = 3.0

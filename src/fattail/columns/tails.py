@@ -45,9 +45,9 @@ _CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # of a cell beyond an end
 class TailPrior:
     """How often one meets which tail, and how far a shape of the bank may describe a real one.
 
-    The shapes and their weights, the misfit, the floor and the power of regret are those of the default mean before, which were tuned
-    on laws other than those of its benchmark. The indices up to 1.2, ``doubt``, ``hidden``, ``inside``, ``first_misfit`` and
-    ``point_weight`` are new: set by hand while hunting faults on ``column_laws.TUNING``, not by a search. Each can be tried
+    The shapes and their weights, the misfit, the floor and the power of regret are those of the default mean before, which were
+    tuned on laws other than those of its benchmark. The indices up to 1.2, ``doubt``, ``hidden``, ``inside``, ``first_misfit``
+    and ``point_weight`` are new: set by hand while hunting faults on ``column_laws.TUNING``, not by a search. Each can be tried
     with ``benchmarks/tuning/columns.py``.
     """
 

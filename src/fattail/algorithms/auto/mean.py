@@ -69,8 +69,8 @@ def per_column(mechanism: Noise, d: int) -> float:
 class MeanShares:
     """Shares of the budget.
 
-    ``counts_many`` was tried at .2 and .3 with ``benchmarks/tuning/columns.py`` (error 1.25 and 1.15 of a tuned clip's for n epsilon
-    of 2,000 to 20,000); the other shares follow the default mean before, or the arithmetic below.
+    ``counts_many`` was tried at .2 and .3 with ``benchmarks/tuning/columns.py`` (error 1.25 and 1.15 of a tuned clip's for
+    n epsilon of 2,000 to 20,000); the other shares follow the default mean before, or the arithmetic below.
 
     They depend on ``n epsilon``, or what it would be for one column with as much noise. A selection among m cells
     misses one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 75 for a stage of 8192 cells leave 6e-5.
