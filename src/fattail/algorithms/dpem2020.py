@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from fattail._registry import registered
 from fattail.algorithms.auto.em import Fit, InBall, Rows, Schedule, mixture_start, regressions_start, room, run
-from fattail.algorithms.auto.mean import Estimate, Noise, Pilot, additive, noise_std, per_column
+from fattail.algorithms.auto.mean import Estimate, Noise, additive, noise_std, per_column
 from fattail.algorithms.common.em_models import MODELS, Model, Terms, missing_terms
 from fattail.algorithms.common.em_units import bounded_size, response
+from fattail.algorithms.common.pilot import Pilot
 from fattail.base import is_auto
 from fattail.data import Block, PrivateData
 from fattail.privacy import Bounded, Curator, Fold, Gaussian, Laplace, Mechanism, TopK

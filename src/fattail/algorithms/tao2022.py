@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._registry import registered
-from fattail.algorithms.auto.mean import Estimate, Pilot, additive, noise_std, per_column
+from fattail.algorithms.auto.mean import Estimate, additive, noise_std, per_column
 from fattail.algorithms.common.iht import Options, Peeling, hard_thresholding, residual_rows
 from fattail.algorithms.common.iht import Units as SparseUnits
 from fattail.algorithms.common.linear_rows import DESCENT_NEEDS, LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
+from fattail.algorithms.common.pilot import Pilot
 from fattail.algorithms.common.support_fit import typical
 from fattail.base import is_auto
 from fattail.data import Block, PrivateData

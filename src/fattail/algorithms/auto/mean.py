@@ -12,18 +12,15 @@ from scipy.special import ndtri
 
 from fattail._registry import registered
 from fattail._warnings import warn_utility
+from fattail.columns import DescriptionPlan, Ends, RankSelection, choose_ends, clipped_square, describe
 from fattail.data import PrivateData
-from fattail.privacy import Curator, Gaussian, Laplace, Mechanism, TopK, gaussian_multiplier
+from fattail.privacy import Curator, Gaussian, Laplace, gaussian_multiplier
 from fattail.robust import Clip
-from fattail.scale import BELOW, NO_SPREAD, column_medians, column_tails, least_seen
-from fattail.tails import Ends, choose_ends
 
 Floats = NDArray[np.float64]
 Noise = Laplace | Gaussian
 
 _NORMAL = 1.96  # two-sided 95 % of the normal law
-# Where a tail was not seen at all, the answer is the center and its interval endless.
-_NOTHING = Ends(below=2.0**-60, above=2.0**-60, bias=0.0, bias_variance=math.inf, sampling_variance=0.0, less=0.0, more=0.0)
 
 
 class Estimate(NamedTuple):
@@ -69,91 +66,56 @@ def per_column(mechanism: Noise, d: int) -> float:
 
 
 @dataclass(frozen=True)
-class Pilot:
-    """Private center, scale and tail counts of every column, and how to plan for them.
+class MeanShares:
+    """Shares of the budget.
 
-    Parameters
-    ----------
-    location : TopK
-    counts, release : Laplace or Gaussian
-        ``release`` is what the pilot is for.
+    ``counts_many`` was tried at .2 and .3 with ``benchmarks/tuning/columns.py`` (error 1.25 and 1.15 of a tuned clip's for
+    n epsilon of 2,000 to 20,000); the other shares follow the default mean before, or the arithmetic below.
+
+    They depend on ``n epsilon``, or what it would be for one column with as much noise. A selection among m cells
+    misses one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 75 for a stage of 8192 cells leave 6e-5.
     """
 
-    location: TopK
-    counts: Noise
-    release: Noise
-
-    @classmethod
-    def plan(cls, n: int, d: int, epsilon: float, delta: float) -> Pilot:
-        """Shares by public arithmetic: the more rows, the smaller the pilot's part.
-
-        Pure releases add their epsilons, so shares of epsilon enter squared, and a selection
-        of bounded range is worth four times as much; shares of Gaussian plans are of rho.
-        """
-        pure = pure_is_better(d, epsilon, delta, parts=1.2)
-        multiplier = math.sqrt(2) * d / epsilon if pure else math.sqrt(d) * gaussian_multiplier(epsilon, delta)
-        rows = n / multiplier / 10**2.55  # below 1 they are scarce
-        t = min(max(math.log10(rows) / 1.3, 0.0), 1.0)
-        location, counts = 0.12 - 0.10 * t, 0.42 - 0.12 * t
-        _check_rows(n, 2 * d / (location * epsilon) if pure else multiplier / math.sqrt(location / 2))
-        location = min(location / min(rows, 1.0), 0.3)  # a median must be found before anything else
-        rest = 1 - location - counts
-        looks = d * (2 if t > 0.4 else 1)  # where rows allow, the location is refined once
-        if pure:
-            return cls(
-                TopK("location", location**2 / (8 * looks), count=looks),
-                Laplace("tail counts", counts**2 / 2),
-                Laplace("mean", rest**2 / 2),
-            )
-        return cls(
-            TopK("location", location / 2, count=looks),
-            Gaussian("tail counts", counts / 2),
-            Gaussian("mean", 1 - (location + counts) / 2),
-        )
-
-    @property
-    def mechanisms(self) -> tuple[Mechanism, ...]:
-        return (self.location, self.counts, self.release)
-
-    def run(
-        self, curator: Curator, data: PrivateData, *, symmetric: bool = False, groups: int = 1
-    ) -> tuple[Floats, Floats, list[Ends]]:
-        """Centers, scales, and the ends chosen for each column, in scales."""
-        center = column_medians(curator, self.location, data)
-        if self.location.count > data.d:
-            center = column_medians(curator, self.location, data, center)
-        scale, counts = column_tails(curator, self.counts, data, center)
-        count_noise = noise_std(curator, self.counts, {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[self.counts.norm])
-        mean_noise = noise_std(curator, self.release, per_column(self.release, data.d) * groups / data.n)
-        rank_noise = 2 * curator.noise(self.location)
-        ends = [choose_ends(c, data.n, count_noise, mean_noise, rank_noise, symmetric=symmetric) for c in counts]
-        for j, c in enumerate(center):
-            if _lost(c, scale[j], counts[j], data.n, count_noise):
-                center[j], scale[j], ends[j] = 0.0, abs(c), _NOTHING
-            elif c and scale[j] == NO_SPREAD:  # rows too thinly spread to be seen, for hardly any is at the center itself
-                ends[j] = _NOTHING
-        return center, scale, ends
+    stage: float = 75.0
+    """``n epsilon`` of one stage of the location."""
+    two_stages: float = 500.0
+    three_stages: float = 1500.0
+    """``n epsilon`` from which on there are so many stages."""
+    least_location: float = 0.03
+    most_location: float = 0.24
+    counts_few: float = 0.40
+    counts_many: float = 0.30
+    """Share of the counts up to ``n epsilon`` of 500, and from 10,000 on."""
 
 
-def _lost(center: float, scale: float, counts: Floats, n: int, noise: float) -> bool:
-    """Whether the center is no median, only a large number by bad luck.
+SHARES = MeanShares()
 
-    Then most rows lie around zero, seen from there; or nothing was seen, with so few rows that it might be all of them.
+
+def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise]:
+    """Releases of the default mean, by public arithmetic: the more rows, the smaller the part of the description.
+
+    Pure releases add their epsilons, so shares of epsilon enter squared, and a selection of bounded range is worth four
+    times as much; shares of Gaussian plans are of rho.
     """
-    if not center:
-        return False
-    octave = BELOW + math.floor(math.log2(abs(center) / scale))
-    near_zero = counts[int(center > 0), max(octave - 1, 0) : max(octave + 2, 0)]
-    return bool(near_zero.sum() > 0.7 * n) or (scale == NO_SPREAD and n < 2 * least_seen(noise))
-
-
-def _check_rows(n: int, noise: float) -> None:
-    """Refuse, or warn, when half of the rows are no match for the noise of a selection."""
-    wanted = f"{math.ceil(12 * noise)} rows, or a larger epsilon, would do"
-    if n < 2 * noise:
+    pure = pure_is_better(d, epsilon, delta, parts=1.2)
+    multiplier = d / epsilon if pure else math.sqrt(d / 2) * gaussian_multiplier(epsilon, delta)
+    rows = n / multiplier
+    stages = 1 + (rows > SHARES.two_stages) + (rows > SHARES.three_stages)
+    location = min(max(SHARES.stage * stages / rows, SHARES.least_location), SHARES.most_location)
+    many = min(max(math.log(rows / 500) / math.log(20), 0.0), 1.0)
+    counts = SHARES.counts_few + many * (SHARES.counts_many - SHARES.counts_few)
+    wanted = f"{math.ceil(200 * multiplier)} rows, or a larger epsilon, would do"
+    if rows < 33:
         raise ValueError(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
-    if n < 12 * noise:
+    if rows < 200:
         warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
+    names = ("location", "closer location", "closest location")[:stages]
+    mean = 1 - location - counts
+    if pure:
+        looks = tuple(RankSelection(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
+        return DescriptionPlan(looks, Laplace("counts", counts**2 / 2)), Laplace("mean", mean**2 / 2)
+    looks = tuple(RankSelection(name, location / stages / 2, count=d) for name in names)
+    return DescriptionPlan(looks, Gaussian("counts", counts / 2)), Gaussian("mean", mean / 2)
 
 
 @registered(
@@ -166,28 +128,56 @@ def _check_rows(n: int, noise: float) -> None:
     test="tests/estimators/test_means.py::test_fuzz[auto]",
 )
 def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
-    """Clipped mean whose ends are chosen from private tail histograms, minus its predicted bias.
+    """Clipped mean whose ends are chosen from a private description of the column, minus its predicted bias.
 
     Notes
     -----
-    1. Private median c_j of every column on the dyadic grid.
-    2. Noisy counts of its rows above and below c_j by octave of the distance.
-    3. Public: the scale s_j, beyond which the counts show few rows.
-    4. Public: the ends a_j, b_j of the interval with the smallest expected error, and the
-       bias that clipping to it causes (``fattail.tails``).
-    5. Noisy mean of the rows clipped to the interval, minus the bias.
+    1. Private center c_j of every column, on ever finer public grids.
+    2. Noisy counts of its rows at, above and below c_j by octave of the distance.
+    3. Public: the ends of the interval with the smallest expected error, and the bias that clipping to it causes
+       (``fattail.columns``).
+    4. Noisy mean of the rows clipped to the interval, minus the bias.
 
-    *Privacy.* Steps 1, 2 and 5 are one plan; 3 and 4 see releases only. The mean of column j
-    moves by at most ``(a_j + b_j) / n``. No assumption on the data.
+    The interval of the answer holds the mean of the law and the mean of these rows: its spread has the sampling error of the
+    clipped rows as well as what the rows beyond the ends may add. It is infinite where nothing but a point mass is seen, since
+    rows too rare to be seen may have any size, and on a side whose tail may have no mean.
+
+    *Privacy.* Steps 1, 2 and 4 are one plan; 3 sees releases only. The mean of column j moves by at most the length of its
+    interval over n. No assumption on the data.
     """
-    pilot = Pilot.plan(data.n, data.d, curator.epsilon, curator.delta)
-    curator.plan(*pilot.mechanisms)
-    center, scale, ends = pilot.run(curator, data)
-    below, above, bias, bias_variance, sampling, less, more = np.array(ends).T
-    clipped = Clip(center=center + scale * (above - below) / 2, bound=scale * (above + below) / 2).mean(data)
-    value = curator.release(pilot.release, clipped.to(pilot.release.norm)) + scale * bias
-    noise = noise_std(curator, pilot.release, per_column(pilot.release, data.d) / data.n) * scale * (above + below)
-    # The interval does not weigh shapes of tails by what they can lose, and doubts the predicted bias on either side.
-    within = np.maximum(sampling - ((value - center) / scale) ** 2 / data.n, 0.0) + bias_variance
-    spread = scale[:, None] * np.sqrt(within[:, None] + (np.stack((less, more), axis=1) / _NORMAL) ** 2)
-    return Estimate(value, noise, spread, isinstance(pilot.release, Laplace))
+    plan, release = plan_mean(data.n, data.d, curator.epsilon, curator.delta)
+    curator.plan(*plan.mechanisms, release)
+    columns = describe(curator, plan, data)
+    unit = noise_std(curator, release, per_column(release, data.d) / data.n)
+    ends = [choose_ends(column, unit) for column in columns]
+    low, high = np.array([(e.low, e.high) for e in ends]).T
+    # A length of zero would leave the curator nothing to hide, and one that rounds to zero nothing to add.
+    bound = np.maximum((high - low) / 2, np.maximum(np.maximum(np.abs(low), np.abs(high)) * 2.0**-50, 2.0**-140))
+    clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data)
+    raw = curator.release(release, clipped.to(release.norm))
+    noise = 2 * unit * bound
+    spread = np.array([_spread(e, m - c.center, data.n, u) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)])
+    _warn(spread)
+    return Estimate(raw + np.array([e.bias for e in ends]), noise, spread, isinstance(release, Laplace))
+
+
+def _spread(ends: Ends, mean: float, n: int, noise: float) -> tuple[float, float]:
+    """Standard deviation of everything but the noise, below and above; ``mean`` is that of the clipped distances."""
+    if not ends.seen:
+        return math.inf, math.inf
+    clipped = max(clipped_square(ends, mean, noise) - mean**2, 0.0)
+    both = (clipped + ends.realized) / n + ends.bias_variance
+    less, more = (math.sqrt(both + (doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
+    return math.inf if ends.open_low else less, math.inf if ends.open_high else more
+
+
+def _warn(spread: Floats) -> None:
+    """Say where an interval is infinite, from releases alone."""
+    unbounded = np.isinf(spread)
+    if unbounded.all(axis=1).any():
+        warn_utility(
+            f"{int(unbounded.all(axis=1).sum())} of {len(spread)} columns show hardly any row beside one value: "
+            "rows too rare to be seen may have any size, so the interval is infinite"
+        )
+    if (unbounded.any(axis=1) & ~unbounded.all(axis=1)).any():
+        warn_utility("too few rows hold the answer: a tail may have no mean, so the interval is infinite on its side")

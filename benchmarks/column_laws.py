@@ -1,0 +1,196 @@
+"""Kinds of columns that tables have, as laws to draw from.
+
+``TUNING`` are the laws on which constants were chosen and faults were hunted; ``REPORTING`` are others, used for
+nothing but the figures that are reported. Both hold every kind: yes/no answers, zero-inflated money, codes, years,
+ages, percentages, counts, dates, heavy tails far from zero, caps, sentinels, constants, clusters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+class Law(NamedTuple):
+    """How to draw a column, and the mean of its law (NaN where there is none)."""
+
+    draw: Draw
+    mean: float
+
+
+def yes_no(p: float) -> Law:
+    return Law(lambda r, n: (r.random(n) < p).astype(float), p)
+
+
+def inflated(zeros: float, mu: float, sigma: float) -> Law:
+    def draw(r: np.random.Generator, n: int) -> np.ndarray:
+        return np.where(r.random(n) < zeros, 0.0, r.lognormal(mu, sigma, n))
+
+    return Law(draw, (1 - zeros) * math.exp(mu + sigma**2 / 2))
+
+
+def claims(zeros: float, index: float, unit: float) -> Law:
+    """Zero-inflated Pareto amounts, rounded to cents."""
+
+    def draw(r: np.random.Generator, n: int) -> np.ndarray:
+        return np.where(r.random(n) < zeros, 0.0, np.round(unit * (1 + r.pareto(index, n)), 2))
+
+    return Law(draw, (1 - zeros) * unit * index / (index - 1))
+
+
+def atom_and(value: float, share: float, rest: Draw, mean: float) -> Law:
+    def draw(r: np.random.Generator, n: int) -> np.ndarray:
+        return np.where(r.random(n) < share, value, rest(r, n))
+
+    return Law(draw, share * value + (1 - share) * mean)
+
+
+def codes(values: list[float], shares: list[float]) -> Law:
+    return Law(lambda r, n: r.choice(values, n, p=shares), float(np.dot(values, shares)))
+
+
+def whole(low: int, high: int) -> Law:
+    return Law(lambda r, n: r.integers(low, high + 1, n).astype(float), (low + high) / 2)
+
+
+def normal(mean: float, sd: float) -> Law:
+    return Law(lambda r, n: r.normal(mean, sd, n), mean)
+
+
+def student(df: float, center: float, scale: float) -> Law:
+    return Law(lambda r, n: center + scale * r.standard_t(df, n), center if df > 1 else math.nan)
+
+
+def pareto(index: float, unit: float = 1.0) -> Law:
+    return Law(lambda r, n: unit * (1 + r.pareto(index, n)), unit * index / (index - 1) if index > 1 else math.nan)
+
+
+def lognormal(mu: float, sigma: float) -> Law:
+    return Law(lambda r, n: r.lognormal(mu, sigma, n), math.exp(mu + sigma**2 / 2))
+
+
+def poisson(rate: float) -> Law:
+    return Law(lambda r, n: r.poisson(rate, n).astype(float), rate)
+
+
+def negative_binomial(size: float, p: float) -> Law:
+    return Law(lambda r, n: r.negative_binomial(size, p, n).astype(float), size * (1 - p) / p)
+
+
+def beta(a: float, b: float, top: float) -> Law:
+    return Law(lambda r, n: top * r.beta(a, b, n), top * a / (a + b))
+
+
+def capped(law: Law, cap: float, mean: float) -> Law:
+    return Law(lambda r, n: np.minimum(law.draw(r, n), cap), mean)
+
+
+def constant(value: float) -> Law:
+    return Law(lambda _, n: np.full(n, value), value)
+
+
+def clusters(centers: list[float], shares: list[float], sd: float) -> Law:
+    return Law(lambda r, n: r.choice(centers, n, p=shares) + r.normal(0, sd, n), float(np.dot(centers, shares)))
+
+
+def gamma(shape: float, scale: float, low: float = 0.0) -> Law:
+    return Law(lambda r, n: low + r.gamma(shape, scale, n), low + shape * scale)
+
+
+def prices(mu: float, sigma: float) -> Law:
+    """Log-normal prices that end in .99."""
+
+    def draw(r: np.random.Generator, n: int) -> np.ndarray:
+        return np.ceil(r.lognormal(mu, sigma, n)) - 0.01
+
+    big = draw(np.random.default_rng(1), 4_000_000)
+    return Law(draw, float(big.mean()))
+
+
+def _lognormal_capped(mu: float, sigma: float, cap: float) -> float:
+    """E min(X, cap) of a log-normal X."""
+    from scipy.special import ndtr
+
+    z = (math.log(cap) - mu) / sigma
+    return math.exp(mu + sigma**2 / 2) * float(ndtr(z - sigma)) + cap * float(ndtr(-z))
+
+
+TUNING: dict[str, Law] = {
+    "yes/no .4": yes_no(0.4),
+    "yes/no .07": yes_no(0.07),
+    "yes/no .015": yes_no(0.015),
+    "zeros 85 %, money": inflated(0.85, 5.0, 1.2),
+    "zeros 97 %, money": inflated(0.97, 8.0, 1.0),
+    "1 in 70 %, rest in (0, 1)": atom_and(1.0, 0.7, lambda r, n: r.beta(2, 2, n), 0.5),
+    "years 1990-2005": whole(1990, 2005),
+    "labels 0/3": codes([0.0, 3.0], [0.6, 0.4]),
+    "codes 1..7": codes([1, 2, 3, 4, 5, 6, 7], [0.1, 0.1, 0.2, 0.3, 0.1, 0.1, 0.1]),
+    "percentages": beta(2, 6, 100.0),
+    "Poisson 1": poisson(1.0),
+    "negative binomial": negative_binomial(0.5, 0.05),
+    "dates": normal(1.4237e9, 3e7),
+    "t(3) around 12": student(3.0, 12.34, 2.0),
+    "t(3) around 3e5": student(3.0, 312345.678, 2.0),
+    "t(2.2) around 0": student(2.2, 0.0, 1.0),
+    "identifiers": whole(200_000, 700_000),
+    "constant": constant(12.5),
+    "two far values": codes([0.0, 2000.0], [0.93, 0.07]),
+    "clusters": clusters([10.0, 200.0, 5000.0], [0.5, 0.4, 0.1], 1.0),
+    "top-coded": capped(lognormal(10.0, 1.0), 60_000.0, _lognormal_capped(10.0, 1.0, 60_000.0)),
+    "log-normal 1.2": lognormal(0.0, 1.2),
+    "Pareto 1.3": pareto(1.3),
+    "Pareto 1.8": pareto(1.8),
+    "Pareto 3": pareto(3.0),
+    "Pareto 0.9": pareto(0.9),
+    "claims": claims(0.94, 2.0, 300.0),
+    "returns": student(3.5, 0.0003, 0.008),
+    "prices": prices(2.5, 0.9),
+    "sentinel 999": atom_and(999.0, 0.04, lambda r, n: r.normal(60, 12, n), 60.0),
+    "exponential": gamma(1.0, 3.0),
+}
+
+REPORTING: dict[str, Law] = {
+    "yes/no .5": yes_no(0.5),
+    "yes/no .05": yes_no(0.05),
+    "yes/no .01": yes_no(0.01),
+    "zeros 90 %, money": inflated(0.9, 4.0, 1.0),
+    "zeros 98.5 %, money": inflated(0.985, 7.0, 1.1),
+    "1 in 76 %, rest in (0, 1)": atom_and(1.0, 0.76, lambda r, n: r.random(n), 0.5),
+    "years 2012-2020": whole(2012, 2020),
+    "labels 1/2": codes([1.0, 2.0], [0.55, 0.45]),
+    "codes 1..5": codes([1, 2, 3, 4, 5], [0.35, 0.25, 0.2, 0.15, 0.05]),
+    "percentages": beta(5, 2, 100.0),
+    "ages": Law(lambda r, n: np.floor(np.clip(r.gamma(6.0, 7.0, n), 0, 99)), math.nan),
+    "Poisson 0.3": poisson(0.3),
+    "Poisson 20": poisson(20.0),
+    "negative binomial": negative_binomial(0.3, 0.02),
+    "dates": normal(1.6e9, 1e7),
+    "50.76 +- .3": normal(50.76, 0.3),
+    "t(2.5) around 0": student(2.5, 0.0, 3.0),
+    "t(2.5) around 1000": student(2.5, 1000.123, 3.0),
+    "t(2.5) around 1e6": student(2.5, 1e6 + 77.7, 3.0),
+    "t(2.5) around 1e9": student(2.5, 1.023456789e9, 3.0),
+    "identifiers": whole(1_000_001, 9_000_000),
+    "constant": constant(-0.37),
+    "two far values": codes([0.0, 5000.0], [0.95, 0.05]),
+    "clusters": clusters([-3.0, 4.0, 60.0], [0.3, 0.6, 0.1], 0.5),
+    "cap at 99": capped(gamma(1.0, 40.0), 99.0, 40.0 * (1 - math.exp(-99 / 40))),
+    "log-normal 1": lognormal(0.0, 1.0),
+    "log-normal 1.8": lognormal(3.0, 1.8),
+    "Pareto 1.2": pareto(1.2),
+    "Pareto 1.5": pareto(1.5),
+    "Pareto 2.5": pareto(2.5),
+    "Cauchy": student(1.0, 0.0, 1.0),
+    "claims": claims(0.96, 1.7, 1000.0),
+    "returns": student(3.0, 0.0005, 0.01),
+    "rounded prices": prices(3.0, 1.0),
+    "sentinel -9": atom_and(-9.0, 0.06, lambda r, n: r.normal(27, 4, n), 27.0),
+    "sentinel 999": atom_and(999.0, 0.02, lambda r, n: np.floor(r.uniform(18, 80, n)), 48.5),
+    "Weibull .6": Law(lambda r, n: 5.0 * r.weibull(0.6, n), 5.0 * math.gamma(1 + 1 / 0.6)),
+}
+REPORTING["ages"] = REPORTING["ages"]._replace(mean=float(REPORTING["ages"].draw(np.random.default_rng(1), 4_000_000).mean()))

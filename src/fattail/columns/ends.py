@@ -1,0 +1,269 @@
+"""Where to clip a described column, and what clipping does to its mean. Public arithmetic only.
+
+A mean clipped to ``[low, high]`` has three errors: noise, in proportion to ``high - low``; the sampling error; and the bias,
+the mean excess beyond the two ends. The ends that minimize their sum are chosen and the predicted bias is taken out.
+Where both tails look alike their excesses cancel, and the ends may move in.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.columns.description import CELLS, ColumnDescription
+from fattail.columns.location import OCTAVES
+from fattail.columns.tails import ABOVE, ENDS, NEAR, Posterior, Tail
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EndRules:
+    """Constants of the choice.
+
+    ``symmetry``, ``alike`` and ``unlike`` are those of the default mean before. The others were set by hand while hunting faults
+    on ``column_laws.TUNING``, not by a search; each can be tried with ``benchmarks/tuning/columns.py``.
+    """
+
+    symmetry: float = 3.0
+    """Prior odds that the two tails are alike."""
+    alike: float = 0.03
+    unlike: float = 0.55
+    """Relative difference of the counts of two tails where they are alike, and where they are not."""
+    lattice: float = 0.01
+    """Part of the variance within cells that two alike tails do not share."""
+    largest_cut: float = 0.06
+    """Share of the rows that an end may cut off: beyond, the mean of the rows is no longer described."""
+    position: float = 0.17
+    """Standard deviation of where the rows of an octave lie in it, relative to its middle (0.2: anywhere, all at one place)."""
+    no_mean: float = 0.04
+    """Probability of a tail without a mean from which on an interval is infinite on its side."""
+
+
+RULES = EndRules()
+
+
+class Ends(NamedTuple):
+    """The chosen interval and its errors, per row of all; ``seen`` tells whether there was anything to choose from."""
+
+    low: float
+    high: float
+    bias: float
+    bias_variance: float
+    first: tuple[float, float]
+    """First and second moment of the clipped distance above and below the center."""
+    square: tuple[float, float]
+    cube: float
+    """Third moment of the clipped distance."""
+    blur: float
+    """Standard deviation of the first moments by the noise of the counts."""
+    realized: float
+    """Second moment of the excess beyond the ends that a sample shows."""
+    less: float
+    """By how much the bias may fall short of ``bias`` and exceed it; hardly by more."""
+    more: float
+    open_low: bool
+    open_high: bool
+
+    @property
+    def seen(self) -> bool:
+        return self.high > self.low
+
+
+class Side(NamedTuple):
+    """One side of a column: its cells of the tail and those nearer, and its scale."""
+
+    scale: float
+    cells: Floats
+    body: Floats
+    middles: Floats
+
+    @classmethod
+    def of(cls, column: ColumnDescription, side: int, start: int) -> Side:
+        first = start - NEAR
+        padded = np.pad(column.counts[side], (NEAR, ABOVE + 1))[start : start + NEAR + ABOVE + 1]
+        near = max(first, 0)
+        middles = 1.02 * np.exp2(np.arange(near) - OCTAVES + 0.5)
+        return cls(2.0 ** (start - OCTAVES), padded, column.counts[side, :near], middles)
+
+    def body_moment(self, power: int) -> float:
+        return float(np.maximum(self.body, 0.0) @ self.middles**power)
+
+
+def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
+    """Interval with the smallest expected squared error of its clipped, corrected mean.
+
+    Parameters
+    ----------
+    column : ColumnDescription
+    release_noise : float
+        Standard deviation of the released mean per unit of the interval's length.
+    """
+    starts = [column.tail_start((0,)), column.tail_start((1,))]
+    if starts == [None, None]:
+        starts = [column.tail_start((0, 1))] * 2
+    if starts == [None, None] or column.is_lost:
+        at = 0.0 if column.is_lost else column.center
+        return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, True, True)
+    common = None not in starts and abs(starts[0] - starts[1]) <= 1  # type: ignore[operator]
+    seen = [s for s in starts if s is not None]
+    unseen = [s is None for s in starts]
+    places = [max(seen) if common or s is None else s for s in starts]
+    sides = [Side.of(column, k, place) for k, place in enumerate(places)]
+    rows, noise = column.rows, column.noise
+    posteriors = []
+    for side, hidden in zip(sides, unseen, strict=True):
+        within = side.body_moment(2) / side.scale**2 / rows**2 + 1e-12 / rows
+        posteriors.append(Posterior.of(side.cells, rows, noise, release_noise, within, hidden))
+    least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
+    up, down = (_absolute(posteriors[k].tail(least[1 - k] / sides[k].scale ** 2), sides[k], column, unseen[k]) for k in (0, 1))
+    bias = up.excess - down.excess[:, None]
+    variance = up.variance + down.variance[:, None]
+    alike = 0.0
+    if common:
+        alike = _probability_alike(column, places[0], sides)
+        both = (up.excess + down.excess) / 2
+        relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, 1e-150) ** 2, 4.0)
+        cancelled = both - both[:, None]
+        skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
+        even = cancelled + skew
+        variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
+        variance += alike * (
+            cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
+        )
+        # Equal tails cancel only around their own center; ours is off by some rows of the body.
+        variance += alike * (_off_center(column) * (up.beyond + down.beyond[:, None])) ** 2
+        bias = (1 - alike) * bias + alike * even
+    near = sum(s.body_moment(2) for s in sides) / rows
+    square = up.square + down.square[:, None] + near
+    length = up.at + down.at[:, None]
+    error = variance + square / rows + (release_noise * length) ** 2
+    cut = (up.beyond > RULES.largest_cut) | (down.beyond > RULES.largest_cut)[:, None]
+    error = np.where(cut & ~(cut.all()), np.inf, error)
+    i, j = (int(k) for k in np.unravel_index(np.argmin(error), error.shape))
+    open_up, open_down = _doubt(posteriors[0], up, j, sides[0]), _doubt(posteriors[1], down, i, sides[1])
+    low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
+    no_mean = [p.no_mean for p in posteriors]
+    return Ends(
+        low=column.center - float(down.at[i]),
+        high=column.center + float(up.at[j]),
+        bias=float(bias[i, j]),
+        bias_variance=float(variance[i, j]),
+        first=(float(up.first[j]) + sides[0].body_moment(1) / rows, float(down.first[i]) + sides[1].body_moment(1) / rows),
+        square=(float(up.square[j]) + sides[0].body_moment(2) / rows, float(down.square[i]) + sides[1].body_moment(2) / rows),
+        cube=float(up.cube[j] - down.cube[i]) + (sides[0].body_moment(3) - sides[1].body_moment(3)) / rows,
+        blur=noise.std / rows * max(s.scale for s in sides),
+        realized=float(up.realized[j] + down.realized[i]),
+        less=float(low),
+        more=float(high),
+        open_low=no_mean[1] > RULES.no_mean,
+        open_high=no_mean[0] > RULES.no_mean,
+    )
+
+
+class _At(NamedTuple):
+    """A tail in its scale, and the same in the column's own unit with the ends it refers to."""
+
+    tail: Tail
+    at: Floats
+    beyond: Floats
+    excess: Floats
+    variance: Floats
+    lie: Floats
+    first: Floats
+    square: Floats
+    cube: Floats
+    realized: Floats
+
+
+def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -> _At:
+    """The same in the column's unit; a side that shows nothing may also be cut at the center itself."""
+    s, rows = side.scale, column.rows
+    parts = [
+        s * ENDS,
+        tail.beyond,
+        s * tail.excess,
+        s**2 * tail.variance,
+        s**2 * tail.lie,
+        s * tail.first,
+        s**2 * tail.square,
+        s**3 * tail.cube,
+        s**2 * tail.realized,
+    ]
+    if unseen:
+        body = float(side.body @ side.middles) / rows
+        doubt = column.noise.std * float(np.sqrt(np.sum(side.middles**2))) / rows
+        excess = parts[2][0] + s * ENDS[0] * tail.beyond[0] + max(body, 0.0)
+        first = [
+            0.0,
+            tail.beyond[0],
+            excess,
+            parts[3][0] + min(doubt, max(body, doubt)) ** 2,
+            parts[4][0],
+            0.0,
+            0.0,
+            0.0,
+            parts[8][0],
+        ]
+        parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
+    return _At(tail, *parts)
+
+
+def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
+    return side.scale * posterior.doubt(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
+
+
+def _off_center(column: ColumnDescription) -> float:
+    """Distance of the center from the median, by the density of the four octaves with most rows."""
+    four = np.convolve(column.counts.sum(axis=0), np.ones(4))[3:]
+    bulk = int(np.argmax(four))
+    density = max(float(four[bulk]), 0.25 * column.rows) / 2.0 ** (bulk + 4 - OCTAVES)
+    # The sample's median is not the law's either.
+    return math.hypot(column.rank_noise, 0.5 * math.sqrt(column.rows)) / density + column.resolution / 4
+
+
+def _probability_alike(column: ColumnDescription, start: int, sides: list[Side]) -> float:
+    """Posterior probability that both tails have the same law, by the counts of all cells from the end of the body on."""
+    first = max(start - NEAR - 2, 0)
+    counts = column.counts[:, first : min(start + ABOVE + 1, CELLS)]
+    both = np.maximum(counts.sum(0), 0.0)
+    middles = np.exp2(np.arange(first, first + counts.shape[1]) - OCTAVES + 0.5)
+    moved = 2 * both * np.minimum(_off_center(column) / middles, 1.0)
+    same = 2 * column.noise.std**2 + both + moved**2
+    other = same + (RULES.unlike * both) ** 2
+    difference = (counts[0] - counts[1]) ** 2
+    evidence = np.log(RULES.symmetry) + 0.5 * np.sum(np.log(other / same) - difference * (1 / same - 1 / other))
+    return float(1 / (1 + np.exp(-np.clip(evidence, -50, 50))))
+
+
+def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: float, noise: float) -> tuple[Floats, Floats]:
+    """Bias by which two tails that look alike may yet differ: expectation and variance for each pair of ends."""
+    total = sum(p.model + p.points for p in posteriors)
+    prior, observed = (RULES.alike * total) ** 2, 2 * noise**2 + total
+    believed = prior / (prior + observed + 1e-300)
+    middles = 1.02 * np.exp2(np.arange(-NEAR, ABOVE + 1) + 0.5)
+    lever = sides[0].scale * np.maximum(middles - ENDS[:, None], 0.0) / (2 * rows)
+    mean = lever @ (believed * (sides[0].cells - sides[1].cells))
+    covariance = (lever * believed * observed) @ lever.T
+    own = np.diag(covariance)
+    return mean + mean[:, None], own + own[:, None] + 2 * covariance
+
+
+def clipped_square(ends: Ends, mean: float, release_noise: float) -> float:
+    """Second moment of the clipped distance, given its released mean.
+
+    The counts say in which octave a row lies, not where in it: all at its lower edge, all at its upper one, or in between.
+    The mean tells, as far as the two sides do not cancel.
+    """
+    up, down = ends.first
+    prior = RULES.position**2
+    gap = mean - (up - down)
+    total = prior * (up**2 + down**2) + ends.blur**2 + release_noise**2
+    moved = [prior * up * gap / (total + 1e-300), -prior * down * gap / (total + 1e-300)]
+    left = [prior * (1 - prior * m**2 / (total + 1e-300)) for m in (up, down)]
+    factor = [float(np.clip(1 + d, 0.7, 1.45)) ** 2 + v for d, v in zip(moved, left, strict=True)]
+    return ends.square[0] * factor[0] + ends.square[1] * factor[1]

@@ -1,0 +1,74 @@
+"""What a noisy count shows: the one rule.
+
+A sum of noisy counts shows rows if noise alone would be as large in fewer than one of ``exp(doubt)`` cases. Where many
+places are looked at, ``doubt`` grows by the logarithm of their number, or, where some places are likelier than others, by
+the logarithm of one over a place's share of the prior. So the chance that a column shows rows anywhere where there are
+none is at most ``ERROR_RATE``, whatever the law of the noise and the number of places.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+ERROR_RATE = 0.03
+"""Chance that noise alone shows rows somewhere in a column. Beside real rows, a false sighting only widens an answer."""
+ALONE = 0.1
+"""By how much rarer it must be beside a point mass: there it would be taken for all that differs from the mass."""
+
+_LEVERS: Floats = np.linspace(0.02, 0.995, 196)
+
+
+@dataclass(frozen=True)
+class CountNoise:
+    """Noise of a released count.
+
+    Parameters
+    ----------
+    scale : float
+        Laplace scale, or standard deviation of a Gaussian.
+    laplace : bool
+
+    Examples
+    --------
+    >>> from fattail.columns.evidence import CountNoise
+    >>> round(float(CountNoise(10.0, True).threshold(6.9)), 1)
+    62.1
+    """
+
+    scale: float
+    laplace: bool
+
+    @property
+    def std(self) -> float:
+        return self.scale * (math.sqrt(2) if self.laplace else 1.0)
+
+    def threshold(self, doubt: float | Floats, cells: int = 1) -> Floats:
+        """What the noise of a sum of counts exceeds with a chance of at most ``exp(-doubt)``.
+
+        Chernoff's bound; for one Laplace count the exact quantile.
+        """
+        doubt = np.maximum(doubt, 1.0)
+        if not self.laplace:
+            return np.asarray(self.scale * np.sqrt(2 * cells * doubt))
+        if cells == 1:
+            return np.asarray(self.scale * (doubt - math.log(2)))
+        cost = -cells * np.log1p(-(_LEVERS**2))
+        return np.asarray(self.scale * np.min((doubt[..., None] + cost) / _LEVERS, axis=-1))
+
+
+@lru_cache(maxsize=8)
+def places(size: int, windows: int) -> Floats:
+    """Doubt about octaves at distances 0 .. size - 1 from the likeliest one, for ``windows`` ways to look at each.
+
+    The prior falls with the square of the distance, slowly enough for any unit of measurement.
+    """
+    weight = 1 / (1 + (np.arange(size) / 6.0) ** 2)
+    weight /= 2 * weight.sum() - weight[0]
+    return np.asarray(np.log(windows / ERROR_RATE) - np.log(weight))

@@ -1,0 +1,144 @@
+"""Where a column is: the cell of its middle rank, first on a logarithmic grid around zero, then ever closer.
+
+Every stage is one selection on a public grid. The first grid has an atom at zero and covers every magnitude; the later
+ones are uniform and lie within the cells around the answer before. So 1e9 +- 3 is found like 0 +- 1. A center is the
+roundest decimal number of its cell: where a column has a point mass, that is where people put it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail import _kernels
+from fattail.columns.selection import RankSelection
+from fattail.data import Block, PrivateData
+from fattail.privacy import Bounded, Curator
+
+Floats = NDArray[np.float64]
+
+OCTAVES = 128
+"""Magnitudes from 2**-OCTAVES to 2**OCTAVES are told apart; beyond, numbers count as zero or as the largest."""
+STEPS = 16
+"""Cells of the first grid per octave."""
+FINE = 8192
+"""Cells of a later grid."""
+ZERO = 5.0
+"""Log weight of zero among the cells of the first grid: the commonest number of all."""
+
+
+def familiarity(exponent: Floats, width: float) -> Floats:
+    """Log of a public weight: numbers of everyday size first, none excluded."""
+    return np.asarray(-2.0 * np.log1p(((exponent - 5.0) / width) ** 2))
+
+
+def missed(cells: NDArray[np.int64], rank: int) -> NDArray[np.int64]:
+    """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
+    through = np.cumsum(cells)
+    return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
+
+
+def dense(block: Block) -> NDArray[np.float64]:
+    """Rows of a block as an array."""
+    V = block.X
+    return np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
+
+
+def signed_counts(data: PrivateData, center: Floats, steps: int) -> NDArray[np.int64]:
+    """Counts (column, sign, bin) of ``x - center`` on the logarithmic grid; private."""
+    bins = 2 * OCTAVES * steps + 2
+
+    def partial(block: Block) -> NDArray[np.int64]:
+        out = np.zeros((center.size, 2, bins), dtype=np.int64)
+        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, steps, out)
+        return out
+
+    return data._reduce(partial)
+
+
+def find_locations(curator: Curator, stages: tuple[RankSelection, ...], data: PrivateData) -> tuple[Floats, Floats]:
+    """Center of each column, and the width of the cell that it stands for.
+
+    Parameters
+    ----------
+    curator : Curator
+    stages : tuple of RankSelection
+        Planned selections, each with ``count`` equal to the number of columns.
+    data : PrivateData
+
+    Notes
+    -----
+    *Privacy.* A score is minus the number of rows by which a cell misses the middle rank: sensitivity 1, one selection for
+    each column and stage. The grids are public, or depend on the selections before. Proof: ``location.proof.md``.
+    """
+    low, high = _first(curator, stages[0], data)
+    center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
+    zero = high == low  # there is nothing to look closer at
+    for stage in stages[1:]:
+        width = np.where(zero, 1.0, high - low)
+        closer = _closer(curator, stage, data, low - width, 3 * width / FINE)
+        low, high = (np.where(zero, 0.0, edge) for edge in closer)
+        center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
+    return center, high - low
+
+
+def _first(curator: Curator, stage: RankSelection, data: PrivateData) -> tuple[Floats, Floats]:
+    """Cells on the logarithmic grid."""
+    counts = signed_counts(data, np.zeros(data.d), STEPS)
+    edges = _kernels.log_edges(-OCTAVES, counts.shape[2], STEPS)
+    upper = np.append(edges[1:], 2 * edges[-1])
+    low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
+    weight = familiarity(np.log2(edges), 16.0)
+    weight = np.concatenate((weight[::-1], [ZERO], weight)) * curator.noise(stage)
+    chosen = np.empty(data.d, dtype=np.intp)
+    for j, (above, below) in enumerate(counts):
+        cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
+        chosen[j] = curator.select(stage, Bounded(-missed(cells, data.n // 2), 1.0, "linf") + weight)[0]
+    return low[chosen], high[chosen]
+
+
+def _closer(curator: Curator, stage: RankSelection, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
+    """Cells on uniform grids that begin at ``low``."""
+    d = data.d
+
+    def partial(block: Block) -> NDArray[np.int64]:
+        out = np.zeros((d, FINE + 2), dtype=np.int64)
+        with np.errstate(all="ignore"):
+            _kernels.cell_counts(_kernels.grid_cells(dense(block), low, step, FINE), out)
+        return out
+
+    counts = data._reduce(partial)
+    chosen = np.empty(data.d, dtype=np.intp)
+    for j, cells in enumerate(counts):
+        score = Bounded(-missed(cells, data.n // 2)[1:-1], 1.0, "linf")
+        chosen[j] = curator.select(stage, score)[0]
+    return low + step * chosen, low + step * (chosen + 1)
+
+
+def roundest(low: float, high: float) -> float:
+    """The number in ``[low, high]`` with the fewest decimal digits, of several the one in the middle.
+
+    Examples
+    --------
+    >>> roundest(1.97, 2.06), roundest(0.3701, 0.3699), roundest(-5123.2, -5122.9)
+    (2.0, 0.37, -5123.0)
+    """
+    low, high = min(low, high), max(low, high)
+    if low <= 0.0 <= high:
+        return 0.0
+    if high < 0:
+        return -roundest(-high, -low)
+    middle = low + (high - low) / 2
+    for power in range(math.floor(math.log10(high)), -330, -1):
+        # A division by a whole power of ten rounds once, a product with a negative one twice.
+        number, unit = (1.0, 10.0**power) if power >= 0 else (10.0 ** min(-power, 300), 1.0)
+        k = round(middle * number / unit)
+        for multiple in (k, k + 1, k - 1):
+            value = multiple * unit / number
+            if low <= value <= high:
+                return float(value)
+        if power < -300:
+            break
+    return middle
