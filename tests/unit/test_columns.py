@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fattail.algorithms.auto.mean import plan_mean
-from fattail.columns import CountNoise, RankSelection, choose_ends, describe, evidence
+from fattail.columns import CountNoise, choose_ends, describe, evidence
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.location import OCTAVES, roundest
-from fattail.columns.selection import weights
 from fattail.columns.tails import ENDS, Posterior, bank
 from fattail.data import PrivateData
-from fattail.privacy import Bounded, Curator
-from fattail.privacy.bounded import PrivacyError
+from fattail.privacy import Curator
 
 
 def description(x: np.ndarray, epsilon: float = 1.0, seed: int = 0) -> ColumnDescription:
@@ -127,42 +123,6 @@ def test_excess_of_a_clear_pareto_tail_is_predicted() -> None:
     tail = posterior.tail(1e-9)
     truth = 0.05 * (ENDS / edges[0]) ** -index * ENDS / (index - 1)
     np.testing.assert_allclose(tail.excess[4:10], truth[4:10], rtol=0.35)
-
-
-def test_selection_has_the_stated_probabilities() -> None:
-    missed, log_weight = np.array([9, 4, 0, 2, 30]), np.array([0.0, 1.0, 0.0, -1.0, 2.0])
-    selection = RankSelection("cell", count=20_000)
-    curator = Curator(400.0, 1e-6, random_state=0)
-    curator.plan(selection)
-    noise = curator.noise(selection)
-    offset = Bounded(-missed, 1.0, "linf") + noise * log_weight
-    chosen = np.bincount([curator.select(selection, offset)[0] for _ in range(20_000)], minlength=5) / 20_000
-    weight = np.exp(log_weight - missed / noise)
-    np.testing.assert_allclose(chosen, weight / weight.sum(), atol=0.015)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.floats(0.05, 300.0))
-def test_no_step_of_the_weights_is_larger_than_planned(noise: float) -> None:
-    table = weights(noise)
-    steps = [int(a) for a in table]
-    assert steps[0] == 2**36
-    assert steps[-1] >= 1
-    largest = (1 / Decimal(noise)).exp()
-    assert all(Decimal(a) <= Decimal(b) * largest for a, b in pairwise(steps))
-
-
-def test_a_selection_refuses_scores_that_it_is_not_proved_for() -> None:
-    selection = RankSelection("cell")
-    curator = Curator(1.0, 1e-6, random_state=0)
-    curator.plan(selection)
-    for bad in (
-        Bounded([0.5, 1.0], 1.0, "linf"),
-        Bounded(np.array([1, 2]), 2.0, "linf"),
-        2.0 * Bounded(np.array([1, 2]), 1.0, "linf"),
-    ):
-        with pytest.raises(PrivacyError):
-            curator.select(selection, bad)
 
 
 @pytest.mark.parametrize("row", [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324])

@@ -3,14 +3,12 @@
 from fattail.columns.description import ColumnDescription, DescriptionPlan, describe
 from fattail.columns.ends import Ends, choose_ends, clipped_square
 from fattail.columns.evidence import CountNoise
-from fattail.columns.selection import RankSelection
 
 __all__ = [
     "ColumnDescription",
     "CountNoise",
     "DescriptionPlan",
     "Ends",
-    "RankSelection",
     "choose_ends",
     "clipped_square",
     "describe",

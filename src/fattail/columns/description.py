@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from fattail.columns.evidence import ALONE, CountNoise, places
 from fattail.columns.location import OCTAVES, find_locations, signed_counts
-from fattail.columns.selection import RankSelection
 from fattail.data import PrivateData
-from fattail.privacy import Bounded, Curator, Gaussian, Laplace
+from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust.base import ONE
 
 Floats = NDArray[np.float64]
@@ -30,11 +29,11 @@ ENOUGH = 6.0
 class DescriptionPlan(NamedTuple):
     """The releases that a description takes."""
 
-    stages: tuple[RankSelection, ...]
+    stages: tuple[TopK, ...]
     counts: Laplace | Gaussian
 
     @property
-    def mechanisms(self) -> tuple[RankSelection | Laplace | Gaussian, ...]:
+    def mechanisms(self) -> tuple[TopK | Laplace | Gaussian, ...]:
         return (*self.stages, self.counts)
 
 

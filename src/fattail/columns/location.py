@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.columns.selection import RankSelection
 from fattail.data import Block, PrivateData
-from fattail.privacy import Bounded, Curator
+from fattail.privacy import Bounded, Curator, TopK
 
 Floats = NDArray[np.float64]
 
@@ -58,13 +57,13 @@ def signed_counts(data: PrivateData, center: Floats, steps: int) -> NDArray[np.i
     return data._reduce(partial)
 
 
-def find_locations(curator: Curator, stages: tuple[RankSelection, ...], data: PrivateData) -> tuple[Floats, Floats]:
+def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData) -> tuple[Floats, Floats]:
     """Center of each column, and the width of the cell that it stands for.
 
     Parameters
     ----------
     curator : Curator
-    stages : tuple of RankSelection
+    stages : tuple of TopK
         Planned selections, each with ``count`` equal to the number of columns.
     data : PrivateData
 
@@ -84,14 +83,15 @@ def find_locations(curator: Curator, stages: tuple[RankSelection, ...], data: Pr
     return center, high - low
 
 
-def _first(curator: Curator, stage: RankSelection, data: PrivateData) -> tuple[Floats, Floats]:
+def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
     counts = signed_counts(data, np.zeros(data.d), STEPS)
     edges = _kernels.log_edges(-OCTAVES, counts.shape[2], STEPS)
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
     weight = familiarity(np.log2(edges), 16.0)
-    weight = np.concatenate((weight[::-1], [ZERO], weight)) * curator.noise(stage)
+    # Multiples of 2^-20, so that their sums with counts are exact.
+    weight = np.rint(np.concatenate((weight[::-1], [ZERO], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
     chosen = np.empty(data.d, dtype=np.intp)
     for j, (above, below) in enumerate(counts):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
@@ -99,7 +99,7 @@ def _first(curator: Curator, stage: RankSelection, data: PrivateData) -> tuple[F
     return low[chosen], high[chosen]
 
 
-def _closer(curator: Curator, stage: RankSelection, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
+def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
     """Cells on uniform grids that begin at ``low``."""
     d = data.d
 

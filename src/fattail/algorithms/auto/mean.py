@@ -12,9 +12,9 @@ from scipy.special import ndtri
 
 from fattail._registry import registered
 from fattail._warnings import warn_utility
-from fattail.columns import DescriptionPlan, Ends, RankSelection, choose_ends, clipped_square, describe
+from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe
 from fattail.data import PrivateData
-from fattail.privacy import Curator, Gaussian, Laplace, gaussian_multiplier
+from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
 from fattail.robust import Clip
 
 Floats = NDArray[np.float64]
@@ -112,9 +112,9 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     names = ("location", "closer location", "closest location")[:stages]
     mean = 1 - location - counts
     if pure:
-        looks = tuple(RankSelection(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
+        looks = tuple(TopK(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
         return DescriptionPlan(looks, Laplace("counts", counts**2 / 2)), Laplace("mean", mean**2 / 2)
-    looks = tuple(RankSelection(name, location / stages / 2, count=d) for name in names)
+    looks = tuple(TopK(name, location / stages / 2, count=d) for name in names)
     return DescriptionPlan(looks, Gaussian("counts", counts / 2)), Gaussian("mean", mean / 2)
 
 
