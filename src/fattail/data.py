@@ -27,8 +27,7 @@ BLOCK_BYTES = 1 << 22
 WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
 # A subset of the rows up to this size is worth its memory: it is found by reading all of them.
 KEEP_BYTES = 1 << 27
-# Rows of a block are a multiple of this: BLAS multiplies rows in such groups, and a row's
-# product with a vector should not depend on where the blocks were cut.
+# Rows of a block are a multiple of this: kernels take rows in small groups, and leftovers cost more.
 ROW_GROUP = 16
 
 

@@ -15,14 +15,13 @@ light one. Where both sides look alike, their excesses cancel and the ends move 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from fattail.columns.tails import lognormal, lomax, stopped, weibull
 from fattail.scale import ABOVE, BELOW
 
 Floats = NDArray[np.float64]
@@ -75,18 +74,18 @@ def bank() -> Bank:
     none = np.zeros(len(_OUTER))
     rows: list[tuple[Floats, Floats, Floats, Floats]] = [(np.zeros(len(EDGES)), none, none, none)]
     prior = [0.0]
-    families = ((_lomax, _LOMAX, (0.0, 2.5)), (_lognormal, _LOGNORMAL, (1.5, 2.0)), (_weibull, _WEIBULL, (0.0, 0.0)))
+    families = ((lomax, _LOMAX, (0.0, 2.5)), (lognormal, _LOGNORMAL, (1.5, 2.0)), (weibull, _WEIBULL, (0.0, 0.0)))
     for octave in np.arange(-8.0, 2.1, 0.5):
         for family, weights, (first, last) in families:
             for parameter, weight in weights.items():
                 stops = _STOPS if first <= parameter <= last and octave == round(octave) else ()
                 for stop in (math.inf, *stops):
-                    s = _stopped(family, parameter, 2.0**octave, stop, u)
+                    s = stopped(family, parameter, 2.0**octave, stop, u)
                     area = 0.5 * (s[1:] + s[:-1]) * step
                     moment = (s[1:] * u[1:] + s[:-1] * u[:-1]) * step
                     excess = np.append(np.cumsum(area[::-1])[::-1], 0.0)
                     square = u[0] ** 2 * s[0] + np.concatenate(([0.0], np.cumsum(moment)))
-                    cells = -np.diff(np.append(_stopped(family, parameter, 2.0**octave, stop, EDGES), 0.0))
+                    cells = -np.diff(np.append(stopped(family, parameter, 2.0**octave, stop, EDGES), 0.0))
                     at_ends = [np.asarray(np.interp(_OUTER, u, f)) for f in (s, excess, square)]
                     rows.append((cells, at_ends[0], at_ends[1], at_ends[2]))
                     prior.append(weight if stop == math.inf else _STOP_WEIGHT * weight)
@@ -94,24 +93,6 @@ def bank() -> Bank:
     chances = np.array(prior) * _ANY_TAIL / sum(prior)
     chances[0] = 1.0
     return Bank(cells, beyond_ends, excess, square, np.log(chances))
-
-
-def _stopped(family: Callable[[Floats, float], Floats], parameter: float, unit: float, stop: float, x: Floats) -> Floats:
-    """Probability beyond x of a shape in this unit, given that nothing lies beyond ``stop``."""
-    rest = family(np.array(stop / unit), parameter)
-    return np.asarray(np.maximum(family(x / unit, parameter) - rest, 0.0) / (1 - rest))
-
-
-def _lomax(x: Floats, a: float) -> Floats:
-    return (1 + x) ** -a
-
-
-def _lognormal(x: Floats, s: float) -> Floats:
-    return np.asarray(ndtr(-np.log(x) / s))
-
-
-def _weibull(x: Floats, k: float) -> Floats:
-    return np.asarray(np.exp(-(x**k)))
 
 
 class Tail(NamedTuple):

@@ -117,8 +117,8 @@ def bank() -> Bank:
     """All shapes at all scales that a histogram could show."""
     u = np.geomspace(EDGES[0], 2.0**90, 4000)
     step = np.diff(u)
-    families = ((_lomax, PRIOR.lomax, (0.0, 2.5)), (_lognormal, dict.fromkeys(PRIOR.lognormal, 1.0), (1.5, 2.0)))
-    families += ((_weibull, dict.fromkeys(PRIOR.weibull, 1.0), (0.0, 0.0)),)  # type: ignore[assignment]
+    families = ((lomax, PRIOR.lomax, (0.0, 2.5)), (lognormal, dict.fromkeys(PRIOR.lognormal, 1.0), (1.5, 2.0)))
+    families += ((weibull, dict.fromkeys(PRIOR.weibull, 1.0), (0.0, 0.0)),)  # type: ignore[assignment]
     rows: list[tuple[Floats, ...]] = []
     prior: list[float] = []
     means: list[bool] = []
@@ -136,10 +136,10 @@ def bank() -> Bank:
                 whole = family(np.array(EDGES[0] / 2.0**octave), parameter) > 1e-8
                 stops = PRIOR.stops if first <= parameter <= last else ()
                 for stop in (math.inf, *stops) if whole else ():
-                    s = _stopped(family, parameter, 2.0**octave, stop, u)
-                    add(s / s[0], _stopped(family, parameter, 2.0**octave, stop, EDGES) / s[0])
+                    s = stopped(family, parameter, 2.0**octave, stop, u)
+                    add(s / s[0], stopped(family, parameter, 2.0**octave, stop, EDGES) / s[0])
                     prior.append(weight if stop == math.inf else PRIOR.stop_weight * weight)
-                    means.append(family is not _lomax or parameter > 1.0 or stop < math.inf)
+                    means.append(family is not lomax or parameter > 1.0 or stop < math.inf)
     for cell in EDGES[:_POINTS]:
         add(np.clip((2 * cell - u) / cell, 0.0, 1.0), np.clip((2 * cell - EDGES) / cell, 0.0, 1.0))
         prior.append(PRIOR.point_weight)
@@ -150,21 +150,24 @@ def bank() -> Bank:
     return Bank(np.array([True, *means]), np.log(chances), *columns)
 
 
-def _stopped(family: Callable[[Floats, float], Floats], parameter: float, unit: float, stop: float, x: Floats) -> Floats:
+def stopped(family: Callable[[Floats, float], Floats], parameter: float, unit: float, stop: float, x: Floats) -> Floats:
     """Probability beyond x of a shape in this unit, given that nothing lies beyond ``stop``."""
     rest = family(np.array(stop / unit), parameter)
     return np.asarray(np.maximum(family(x / unit, parameter) - rest, 0.0) / (1 - rest))
 
 
-def _lomax(x: Floats, a: float) -> Floats:
+def lomax(x: Floats, a: float) -> Floats:
+    """Probability beyond x of a Lomax law of index a."""
     return (1 + x) ** -a
 
 
-def _lognormal(x: Floats, s: float) -> Floats:
+def lognormal(x: Floats, s: float) -> Floats:
+    """Probability beyond x of a log-normal law of spread s."""
     return np.asarray(ndtr(-np.log(x) / s))
 
 
-def _weibull(x: Floats, k: float) -> Floats:
+def weibull(x: Floats, k: float) -> Floats:
+    """Probability beyond x of a Weibull law of shape k."""
     return np.asarray(np.exp(-(x**k)))
 
 

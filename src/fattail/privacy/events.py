@@ -265,7 +265,7 @@ class SubsampledGaussian(Event):
 
 @dataclass(frozen=True)
 class Parallel(Event):
-    """Branches on disjoint folds fixed by row position: one replaced row touches one branch."""
+    """Branches on disjoint folds that the curator draws: one replaced row touches one branch."""
 
     kind: ClassVar[str] = "parallel"
     branches: tuple[tuple[Event, ...], ...] = field(default=())
