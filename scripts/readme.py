@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from fattail._registry import markdown_table
+from fattail.algorithms.registry import markdown_table
 
 README = Path(__file__).parent.parent / "README.md"
 PLACE = re.compile(r"<!-- registry -->\n.*?<!-- /registry -->", re.DOTALL)

@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 import fattail
 from fattail import audit
-from fattail.card import Card
-from fattail.model_io import save_model
 from fattail.privacy import Budget, BudgetExceededError, epsilon_of
+from fattail.results.card import Card
+from fattail.results.model_files import save_model
 
 N = 240
 METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fattail
 from fattail import DPSparseClassifier, DPSparseRegressor, audit
-from fattail.algorithms.common.support_fit import Fit
+from fattail.algorithms.parts.support_fit import Fit
 from fattail.losses import Logistic
 
 CASES = [(cls, m) for cls in (DPSparseRegressor, DPSparseClassifier) for m in cls._methods]

@@ -14,11 +14,11 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from fattail.card import Card
 from fattail.cli.outputs import EXIT_NOT_WRITTEN, attempt
 from fattail.cli.paying import Till
 from fattail.cli.shared import Screen, emit, note, say
-from fattail.model_io import released
+from fattail.results.card import Card
+from fattail.results.model_files import released
 
 # Lines on a terminal; all are in the JSON.
 _MOST_LINES = 40
