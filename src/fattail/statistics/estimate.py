@@ -1,0 +1,118 @@
+"""From released cells to means and totals with intervals. Public arithmetic only.
+
+What clipping hides differs from group to group. A group's own squares tell: where a tail is cut, the mean excess beyond the
+ends and the clipped second moment grow in about the same proportion (exactly so for power laws with an index below 2). The
+column's predicted bias is therefore scaled by the group's second moment over that of all groups, as far as noise lets it be
+seen; the rest is doubt.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.statistics.cells import Cells
+from fattail.statistics.intervals import fieller, normal_quantile, two_laplace_quantile
+from fattail.statistics.shape import Shape
+
+Floats = NDArray[np.float64]
+
+_NORMAL = 1.96
+"""Two-sided 95 % of the normal law, at which `Ends` states its doubts."""
+_MOST_TIMES = 16.0
+"""A group's second moment is believed up to so many times that of the column, and down to none."""
+
+
+@dataclass(frozen=True)
+class GroupEstimate:
+    """Means and totals of all groups, from one release of cells."""
+
+    cells: Cells
+    shape: Shape
+
+    @property
+    def _center(self) -> float:
+        """The column's center as seen from the middle, in half-widths."""
+        return float(np.clip((self.shape.center - self.cells.middle) / self.cells.half, -1.0, 1.0))
+
+    @property
+    def _size(self) -> Floats:
+        """Sizes, at least of one unit."""
+        return np.maximum(self.cells.size, 1.0)
+
+    def _times(self) -> tuple[Floats, Floats, Floats]:
+        """Second moment of each group over that of all, its variance, and the second moment itself: empirical Bayes."""
+        squares, noise = self.cells.squares(self._center)
+        size = self._size
+        # Not below what noise alone shows: where all groups look empty there is nothing to compare.
+        pooled = max(float(squares.sum()), noise * math.sqrt(len(size))) / float(size.sum())
+        own = np.clip(squares / (size * pooled), 0.0, _MOST_TIMES)
+        # Fourth powers of what is at most 1 + |center| are at most that squared times second powers.
+        doubt = (noise**2 + (1 + abs(self._center)) ** 2 * pooled * size) / (size * pooled) ** 2
+        weight = 1 / (1 + doubt)
+        # One group is not compared with itself.
+        between = max(float(weight @ ((own - 1) ** 2 - doubt) / weight.sum()), 0.0) if len(own) > 1 else 0.0
+        believed = between / (between + doubt)
+        times = 1 + believed * (own - 1)
+        return times, between * (1 - believed), times * pooled
+
+    def _answered(self) -> Floats:
+        """Mean of t in each group, and the one of all groups where a group is too small to tell."""
+        total = float(self.cells.sum.sum()) / max(float(self.cells.size.sum()), 1.0)
+        too_small = self.cells.size <= _NORMAL * self.cells.size_noise
+        return np.clip(np.where(too_small, total, self.cells.sum / self._size), -1.0, 1.0)
+
+    def means(self) -> Floats:
+        times, _, _ = self._times()
+        return np.asarray(self.cells.middle + self.cells.half * self._answered() + self.shape.ends.bias * times)
+
+    def _bias_doubt(self, per_unit: float | Floats) -> tuple[Floats, Floats]:
+        """Standard deviation of the bias of each group's mean, below and above; ``per_unit`` is 1 / size for a sample."""
+        ends = self.shape.ends
+        times, variance, _ = self._times()
+        both = times**2 * ends.bias_variance + variance * ends.bias**2 + times * ends.realized * per_unit
+        below, above = (np.sqrt(both + (times * doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
+        return (
+            np.where(ends.open_low or not ends.seen, np.inf, below),
+            np.where(ends.open_high or not ends.seen, np.inf, above),
+        )
+
+    def mean_intervals(self, confidence: float) -> Floats:
+        """Intervals for the mean of a group's law, and of its units."""
+        normal, laplace = normal_quantile(confidence), two_laplace_quantile(confidence)
+        cells, value, size = self.cells, self._answered(), self._size
+        _, _, moment = self._times()
+        variance = size * np.maximum(moment - (value - self._center) ** 2, 0.0)
+        low, high = fieller(cells.sum, cells.size, variance, cells.sum_noise, cells.size_noise, normal, laplace)
+        less, more = (np.maximum(d, 0.0) for d in (value - low, high - value))
+        below, above = self._bias_doubt(1 / size)
+        means = self.means()
+        return np.stack(
+            (
+                means - np.hypot(cells.half * less, normal * below),
+                means + np.hypot(cells.half * more, normal * above),
+            ),
+            axis=1,
+        )
+
+    def totals(self) -> Floats:
+        times, _, _ = self._times()
+        return np.asarray(
+            self.cells.middle * self.cells.size
+            + self.cells.half * self.cells.sum
+            + self.shape.ends.bias * times * self.cells.size
+        )
+
+    def total_intervals(self, confidence: float) -> Floats:
+        """Intervals for the total of a group's units: noise, and what clipping hides."""
+        normal, laplace = normal_quantile(confidence), two_laplace_quantile(confidence)
+        cells, size = self.cells, self._size
+        noise = math.hypot(cells.half * cells.sum_noise, (abs(cells.middle) + abs(self.shape.ends.bias)) * cells.size_noise)
+        below, above = (size * doubt for doubt in self._bias_doubt(1 / size))
+        totals = self.totals()
+        return np.stack(
+            (totals - np.hypot(laplace * noise, normal * below), totals + np.hypot(laplace * noise, normal * above)), axis=1
+        )
