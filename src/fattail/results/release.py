@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,22 +52,23 @@ class Release:
     def __float__(self) -> float:
         return float(self.value)
 
-    def _rows(self) -> Iterator[tuple[Any, float, float, float]]:
+    def rows(self) -> list[tuple[Any, float, float, float]]:
+        """Name, value, low and high, one line per group or column."""
         values = np.ravel(self.value)
         names = self.groups if self.groups is not None else [self.quantity] if len(values) == 1 else range(len(values))
-        for name, value, (low, high) in zip(names, values, np.reshape(self.interval, (-1, 2)), strict=True):
-            yield name, float(value), float(low), float(high)
+        ends = np.reshape(self.interval, (-1, 2))
+        return [(n, float(v), float(low), float(high)) for n, v, (low, high) in zip(names, values, ends, strict=True)]
 
     def to_frame(self) -> Any:
         """The same as a pandas data frame: one line per group, with ``value``, ``low`` and ``high``."""
         import pandas as pd
 
-        names, values, low, high = zip(*self._rows(), strict=True) if np.size(self.value) else ((), (), (), ())
+        names, values, low, high = zip(*self.rows(), strict=True) if np.size(self.value) else ((), (), (), ())
         first = "group" if self.groups is not None else "quantity"
         return pd.DataFrame({first: list(names), "value": values, "low": low, "high": high})
 
     def __repr__(self) -> str:
-        rows = list(self._rows())
+        rows = self.rows()
         name = max((len(str(r[0])) for r in rows[:_MOST_LINES]), default=0)
         lines = [f"{r[0]!s:<{name}}  {r[1]:.6g}  ({r[2]:.6g} to {r[3]:.6g})" for r in rows[:_MOST_LINES]]
         if len(rows) > _MOST_LINES:
@@ -83,7 +83,7 @@ class Release:
         return "\n".join(map(for_terminal, lines))
 
     def _repr_html_(self) -> str:
-        rows = list(self._rows())
+        rows = self.rows()
         if self.groups is None:
             body = [tag("p", tag("b", f"{v:.6g}"), f" \u00a0 {low:.6g} to {high:.6g}") for _, v, low, high in rows]
         else:

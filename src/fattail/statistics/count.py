@@ -89,12 +89,11 @@ def count(
         source=source,
     )
     units = asked.read(data)
-    quantity = "rows" if person is None else "persons"
     if asked.size_is_public:
         unit = "row" if person is None else "person"
         assert units.n is not None
         free = PrivacyReport(0.0, 0.0, 0.0, unit=unit, relation=relation, label="count: public under replace-one")
-        return Release(units.n, (units.n, units.n), free, confidence=confidence, quantity=quantity)
+        return Release(units.n, (units.n, units.n), free, confidence=confidence, quantity="count")
     curator = asked.curator("count")
     finding = by is not None and groups is None
     names_release = NamesAboveThreshold("groups", failure=delta) if finding else None
@@ -107,6 +106,7 @@ def count(
         noise = curator.noise(names_release, units.moves)
         threshold = names_release.threshold(curator.rho(names_release), units.moves)
         ends = named_count_interval(value, threshold, noise, confidence)
+        value, ends = np.rint(value), np.stack((np.floor(ends[:, 0]), np.ceil(ends[:, 1])), axis=1)
     elif not names:
         curator.waive(counts)
         ends = np.zeros((0, 2))
@@ -115,5 +115,5 @@ def count(
         reach = discrete_laplace_reach(curator.noise(counts, units.moves), confidence) + (person is not None)
         ends = np.maximum(np.stack((value - reach, value + reach), axis=1), 0.0)
     if by is None:
-        return Release(float(value[0]), tuple(ends[0].tolist()), curator.report(), confidence=confidence, quantity=quantity)
-    return Release(value, ends, curator.report(), names, confidence, quantity=quantity)
+        return Release(float(value[0]), tuple(ends[0].tolist()), curator.report(), confidence=confidence, quantity="count")
+    return Release(value, ends, curator.report(), names, confidence, quantity="count")

@@ -80,22 +80,42 @@ class GroupEstimate:
             np.where(ends.open_high or not ends.seen, np.inf, above),
         )
 
-    def mean_intervals(self, confidence: float) -> Floats:
-        """Intervals for the mean of a group's law, and of its units."""
+    def _clipped_reach(self, confidence: float) -> tuple[Floats, Floats]:
+        """How far the clipped mean of each group may lie below and above its estimate: sampling and noise."""
         normal, laplace = normal_quantile(confidence), two_laplace_quantile(confidence)
         cells, value, size = self.cells, self._answered(), self._size
         _, _, moment = self._times()
         variance = size * np.maximum(moment - (value - self._center) ** 2, 0.0)
         low, high = fieller(cells.sum, cells.size, variance, cells.sum_noise, cells.size_noise, normal, laplace)
-        less, more = (np.maximum(d, 0.0) for d in (value - low, high - value))
-        below, above = self._bias_doubt(1 / size)
-        means = self.means()
-        return np.stack(
-            (
-                means - np.hypot(cells.half * less, normal * below),
-                means + np.hypot(cells.half * more, normal * above),
-            ),
-            axis=1,
+        return cells.half * np.maximum(value - low, 0.0), cells.half * np.maximum(high - value, 0.0)
+
+    def mean_intervals(self, confidence: float) -> Floats:
+        """Intervals for the mean of a group's law, and of its units."""
+        normal, means = normal_quantile(confidence), self.means()
+        less, more = self._clipped_reach(confidence)
+        below, above = self._bias_doubt(1 / self._size)
+        return np.stack((means - np.hypot(less, normal * below), means + np.hypot(more, normal * above)), axis=1)
+
+    def difference_interval(self, confidence: float) -> Floats:
+        """Interval for the mean of the first of two groups minus that of the second.
+
+        Sampling and noise of the two are independent, and their intervals are added in squares (MOVER; Zou and Donner 2008).
+        The error of the column's predicted bias is common to both: what remains of it is in proportion to the difference
+        of their second moments.
+        """
+        normal, ends, gap = normal_quantile(confidence), self.shape.ends, float(np.subtract(*self.means()))
+        (less, other_less), (more, other_more) = self._clipped_reach(confidence)
+        times, variance, _ = self._times()
+        doubt = ends.bias_variance + (max(ends.less, ends.more) / _NORMAL) ** 2
+        bias = float(times[0] - times[1]) ** 2 * doubt + float(variance.sum()) * (ends.bias**2 + doubt)
+        bias += float(np.sum(times / self._size)) * ends.realized
+        if not ends.seen or ends.open_low or ends.open_high:
+            bias = math.inf
+        return np.array(
+            [
+                gap - math.hypot(less, other_more, normal * math.sqrt(bias)),
+                gap + math.hypot(more, other_less, normal * math.sqrt(bias)),
+            ]
         )
 
     def totals(self) -> Floats:

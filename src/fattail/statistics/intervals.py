@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 Floats = NDArray[np.float64]
 Interval = Callable[[float], Floats]
-"""From a confidence level to an array of shape (k, 2)."""
+"""From a confidence level to two ends."""
 
 
 def normal_quantile(confidence: float) -> float:
@@ -26,7 +26,7 @@ def two_laplace_quantile(confidence: float) -> float:
     Examples
     --------
     >>> round(two_laplace_quantile(0.95), 3)
-    2.035
+    2.057
     """
     low, high = 0.0, 2 * math.log(4 / (1 - confidence)) + 4
     for _ in range(80):
@@ -83,29 +83,16 @@ def fieller(
     return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
-def difference_interval(values: Floats, interval: Interval) -> Interval:
-    """Interval of ``values[0] - values[1]`` from those of both, whose errors are independent (MOVER; Zou and Donner 2008)."""
-
-    def of(confidence: float) -> Floats:
-        (low, high), (other_low, other_high) = interval(confidence)
-        first, second = values
-        gap = first - second
-        down, up = math.hypot(first - low, other_high - second), math.hypot(high - first, second - other_low)
-        return np.array([[gap - down, gap + up]])
-
-    return of
-
-
-def p_value(interval: Interval, null: float = 0.0) -> float:
-    """One minus the confidence of the widest interval that excludes ``null``."""
+def p_value(interval: Interval) -> float:
+    """One minus the confidence of the widest interval that excludes zero."""
     low, high = 0.0, 1.0 - 1e-15
-    if _excludes(interval(high), null):
+    if _excludes_zero(interval(high)):
         return 1 - high
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _excludes(interval(middle), null) else (low, middle)
+        low, high = (middle, high) if _excludes_zero(interval(middle)) else (low, middle)
     return 1 - low
 
 
-def _excludes(ends: Floats, null: float) -> bool:
-    return bool(null < ends[0, 0] or null > ends[0, 1])
+def _excludes_zero(ends: Floats) -> bool:
+    return bool(ends[0] > 0 or ends[1] < 0)

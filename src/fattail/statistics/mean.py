@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from fattail.rows.frames import is_column
 from fattail.rows.named import NamedColumns
 from fattail.statistics.cells import release_cells
 from fattail.statistics.estimate import GroupEstimate
-from fattail.statistics.intervals import difference_interval, p_value
+from fattail.statistics.intervals import p_value
 from fattail.statistics.labels import Name
 from fattail.statistics.plan import plan_groups
 from fattail.statistics.question import Question
@@ -103,9 +104,8 @@ def mean(
     if plain:
         if groups is not None:
             options["groups"] = groups  # the blocks of a median of means
-        zero = {"missing": "zero"} if missing == "zero" else {}
-        options |= {"confidence": confidence, "random_state": random_state, "ledger": ledger, **zero}
-        return _plain_mean(_array(data, column, source), epsilon, delta, options)
+        options |= {"confidence": confidence, "random_state": random_state, "ledger": ledger}
+        return _plain_mean(_array(data, column, source, missing), epsilon, delta, options)
     _refuse(options)
     asked = Question(
         by=by,
@@ -236,24 +236,30 @@ def difference(
     curator, (first, second), estimate = _estimate(asked, data, _column(data, column), "difference")
     assert estimate is not None
     values = estimate.means()
-    interval = difference_interval(values, estimate.mean_intervals)
-    low, high = interval(confidence)[0]
+    low, high = estimate.difference_interval(confidence)
     return Release(
         float(values[0] - values[1]),
         (float(low), float(high)),
         curator.report(),
         confidence=confidence,
-        p_value=p_value(interval),
+        p_value=p_value(estimate.difference_interval),
         quantity=f"{first} minus {second}",
     )
 
 
-def _array(data: Any, column: Any, source: dict[str, Any]) -> Any:
+def _array(data: Any, column: Any, source: dict[str, Any], missing: str) -> Any:
     """One or several columns of numbers as an array."""
+    if hasattr(data, "tocsr"):
+        return data
+    array = _numbers(data, column, source)
+    return np.where(np.isfinite(array), array, 0.0) if missing == "zero" else array
+
+
+def _numbers(data: Any, column: Any, source: dict[str, Any]) -> Any:
     if column is None:
-        if isinstance(data, str) or hasattr(data, "keys"):
+        if isinstance(data, (str, Path)) or (hasattr(data, "keys") and not is_column(data)):
             raise ValueError("which column? mean(data, 'cost')")
-        return data if hasattr(data, "tocsr") else target_of(data) if is_column(data) else array_of(data)
+        return target_of(data) if is_column(data) else array_of(data)
     names = [column] if isinstance(column, str) or not isinstance(column, (list, tuple)) else list(column)
     table = NamedColumns(data, names, **source)
     columns = [table.numbers(name) for name in names]

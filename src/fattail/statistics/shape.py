@@ -45,7 +45,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Units, groups: int) 
     center, resolution = find_locations(curator, looks.stages, data)
     signed = signed_counts(data, center, 1)[0]
     table = np.concatenate((signed[:, :1].sum(axis=0), signed[0, 1:], signed[1, 1:]))
-    noisy = curator.release(looks.counts, Bounded(ONE * table, float(ONE * moves), "l1", unit=1.0 / ONE))
+    noisy = curator.release(looks.counts, Bounded((ONE * table).astype(np.int64), float(ONE * moves), "l1", unit=1.0 / ONE))
     column = ColumnDescription(
         rows,
         float(center[0]),
