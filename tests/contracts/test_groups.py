@@ -115,6 +115,17 @@ def test_an_added_row_moves_half_as_much(function, groups):
     assert rates["replace-one"] == 2 * rates["add-remove"]
 
 
+def test_cells_of_one_contribution_are_not_negative_and_add_up_to_its_mass():
+    near = [2.0**-k for k in (20, 30, 49, 50, 51, 52, 53)]
+    values = np.array([*HOSTILE, 0.0, 0.5, 1.0, *near, *(1 - v for v in near), *np.random.default_rng(0).random(2000)])
+    for mass in (ONE, ONE - 1, 12345, 1, 0):
+        n = len(values)
+        # Every contribution is in a group of its own.
+        made = units.Units(n, 2, np.arange(n), values, np.full(n, mass, dtype=np.int64), np.arange(n))
+        table = made.cells(n, 0.0, 1.0)._value
+        assert table.min() >= 0 and (table.sum(axis=1) == mass).all()
+
+
 def test_a_person_who_is_not_bounded_over_groups_is_caught(monkeypatch):
     original = units.units_of_persons
 

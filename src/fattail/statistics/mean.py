@@ -83,8 +83,7 @@ def mean(
     -----
     *Privacy.* (epsilon, delta)-DP for one replaced (added or removed) row or person, for any values. A unit's masses in all
     groups add up to one, so one release pays for all of them. Assumptions (tails that a bank of shapes describes, groups
-    whose tails are alike up to scale) concern accuracy only. Proofs: ``cells.proof.md``, ``shape.proof.md``,
-    ``partition.proof.md``. Test: ``tests/contracts/test_groups.py``.
+    whose tails are alike up to scale) concern accuracy only. Proof: ``mean.proof.md``. Test: ``tests/contracts/test_groups.py``.
 
     Examples
     --------

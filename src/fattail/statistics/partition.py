@@ -54,7 +54,8 @@ class NamesAboveThreshold(Laplace):
 
     def threshold(self, rho: float, sensitivity: float) -> float:
         """What a noisy count must exceed (public)."""
-        return 1.0 + self.noise(rho, sensitivity) * math.log(1 / self.failure)
+        # A little more, for the steps of the noise and the rounding of this number.
+        return 1.0 + 2.0 / ONE + (1 + 2.0**-40) * self.noise(rho, sensitivity) * math.log(1 / self.failure)
 
     def check(self, bounded: Bounded, rho: float) -> None:
         super().check(bounded, rho)
