@@ -33,6 +33,8 @@ class GroupRules:
     least_counts: float = 0.05
     """Share of the column's description for one group, and for many: with g groups, the noise of a group's mean is g times that
     of the whole column's, so a description of the whole needs to be less exact."""
+    add_remove: float = 0.6
+    """The same under add-remove, relative to replace-one: counts have half of the noise there."""
     nominal: float = 2500.0
     """``n epsilon`` that shares are chosen for where the number of units is private."""
     nominal_groups: int = 16
@@ -80,6 +82,7 @@ def plan_groups(n: int | None, groups: int | None, epsilon: float, delta: float)
     stages = 1 + (units > r.two_stages) + (units > r.three_stages)
     location = min(max(r.stage * stages / units, r.least_location), r.most_location)
     counts = max(r.counts / math.sqrt(r.nominal_groups if groups is None else groups), r.least_counts)
+    counts *= 1.0 if n is not None else r.add_remove
     names = r.names if groups is None else 0.0
     looks = ("location", "closer location", "closest location")[:stages]
     return GroupPlan(
