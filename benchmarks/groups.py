@@ -11,12 +11,12 @@ Written to benchmarks/results/groups.csv, one line per law and way of grouping:
   open      share of intervals that are infinite on some side.
 
 ``same``: 20 groups of 500 to 10,000 rows, all of one law. ``scaled``: values of group k times 2^(2k/19 - 1), so that the scales
-differ by a factor of 4. ``add-remove``: the mean of 5,000 rows without groups; the reference is the default mean under replace-one.
+differ by a factor of 4. ``add-remove``: the mean of 5,000 rows without groups; the reference is that under replace-one.
 
 The reference is what a library does whose user knows the truth: values clipped to the one pair of ends (quantiles of the rows, at
 most 5 % cut on either side) that is best for these very groups, around its middle, a noisy sum over a noisy count, half of
-epsilon each, Laplace noise. Its error is computed, not drawn. Noise of ours is seeded numpy noise of the same law as the secure one,
-except in the timing.
+epsilon each, Laplace noise. Its error is computed, not drawn. Noise of ours is seeded numpy noise of the same law as the secure
+one, except in the timing.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def add_remove(law: Law, trials: int, n: int = 5_000) -> dict[str, float]:
         for relation, found in errors.items():
             answer = fattail.mean(x, relation=relation, epsilon=EPSILON, delta=DELTA, random_state=trial)
             found.append((answer.value - x.mean()) ** 2)
-        inside.append((answer.interval[0] <= law.mean <= answer.interval[1], answer.interval[0] <= x.mean() <= answer.interval[1]))
+        inside.append(
+            (answer.interval[0] <= law.mean <= answer.interval[1], answer.interval[0] <= x.mean() <= answer.interval[1])
+        )
         unbounded.append(np.isinf(answer.interval).any())
     other, ours = (np.sqrt(np.mean(errors[relation])) for relation in errors)
     ratio = float(ours / other) if other > 0 else 1.0

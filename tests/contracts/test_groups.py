@@ -115,6 +115,17 @@ def test_an_added_row_moves_half_as_much(function, groups):
     assert rates["replace-one"] == 2 * rates["add-remove"]
 
 
+@pytest.mark.parametrize("function", [fattail.count, fattail.mean])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("groups", [GROUPS, None, "none"])
+def test_where_every_row_counts_a_person_is_still_bounded(function, relation, groups):
+    data = table()
+    fit = asking(function, relation, groups, persons=True, weight="rows")
+    for rows in (1, 10_000):
+        neighbor = with_person(data, rows, [1e308], replace=relation == "replace-one")
+        assert worst(fit, data, neighbor) <= 1
+
+
 def test_cells_of_one_contribution_are_not_negative_and_add_up_to_its_mass():
     near = [2.0**-k for k in (20, 30, 49, 50, 51, 52, 53)]
     values = np.array([*HOSTILE, 0.0, 0.5, 1.0, *near, *(1 - v for v in near), *np.random.default_rng(0).random(2000)])

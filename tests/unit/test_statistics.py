@@ -107,6 +107,24 @@ def test_persons_count_once_and_totals_are_of_all_rows():
     np.testing.assert_allclose(counts.value, 500, atol=10)
 
 
+def test_where_every_row_counts_persons_weigh_as_many_as_they_have():
+    rng = np.random.default_rng(0)
+    rows = np.where(np.arange(3000) % 4 == 0, 16, 1)
+    patient = np.repeat(np.arange(3000), rows)
+    cost = np.repeat(np.where(rows == 16, 100.0, 10.0), rows) + rng.normal(0, 5, rows.sum())
+    table = {"cost": cost, "patient": patient, "region": np.where(patient % 2, "a", "b")}
+    groups = {"person": "patient", "weight": "rows", "random_state": 0}
+    for relation in ("replace-one", "add-remove"):
+        whole = fattail.mean(table, "cost", **groups, relation=relation)
+        assert abs(whole.value - cost.mean()) < 6 and whole.interval[0] < cost.mean() < whole.interval[1]
+        counts = fattail.count(table, by="region", groups=["a", "b"], **groups, relation=relation)
+        truth = [(table["region"] == name).sum() for name in "ab"]
+        np.testing.assert_allclose(counts.value, truth, rtol=0.2)
+        assert (counts.interval[:, 0] <= truth).all() and (truth <= counts.interval[:, 1]).all()
+    with pytest.raises(ValueError, match="weight"):
+        fattail.mean(table, "cost", weight="both")
+
+
 def test_a_person_in_several_groups_is_split_over_them():
     table = {"patient": np.repeat(np.arange(2000), 4), "region": np.tile(["a", "a", "a", "b"], 2000)}
     for groups in (["a", "b"], None):

@@ -72,6 +72,9 @@ Groups = Annotated[str | None, typer.Option("--groups", help="Comma-separated gr
 Person = Annotated[
     str | None, typer.Option("--person", help="Column of ids: a person with any number of rows is protected, not a row.")
 ]
+Weight = Annotated[
+    str, typer.Option("--weight", help="With --person: 'persons' count once, or 'rows' do, up to a private cap per person.")
+]
 Relation = Annotated[
     str, typer.Option("--relation", help="'replace-one', or 'add-remove' if the number of rows (persons) is private too.")
 ]

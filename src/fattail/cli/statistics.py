@@ -34,6 +34,7 @@ from fattail.cli.shared import (
     Relation,
     Seed,
     UsageError,
+    Weight,
     account_of,
     split,
 )
@@ -64,6 +65,7 @@ def count(
     by: By = None,
     groups: Groups = None,
     person: Person = None,
+    weight: Weight = "persons",
     relation: Relation = "replace-one",
     missing: MissingOrDrop = "error",
     epsilon: Epsilon = 1.0,
@@ -79,7 +81,20 @@ def count(
     json: AsJson = False,
 ) -> None:
     """Private number of rows (of persons), in all or in each group."""
-    about = _about(by, groups, person, relation, missing, epsilon, delta, confidence, seed, delimiter, quoted_newlines)
+    about = _about(
+        groups,
+        seed,
+        by=by,
+        person=person,
+        weight=weight,
+        relation=relation,
+        missing=missing,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        delimiter=delimiter,
+        quoted_newlines=quoted_newlines,
+    )
     _ask(fattail.count, file, about, ledger, account, card, anyway, json)
 
 
@@ -89,6 +104,7 @@ def mean(
     by: By = None,
     groups: Groups = None,
     person: Person = None,
+    weight: Weight = "persons",
     relation: Relation = "replace-one",
     missing: MissingOrDrop = "error",
     epsilon: Epsilon = 1.0,
@@ -109,7 +125,20 @@ def mean(
     names = split(columns)
     if not names:
         raise UsageError("--columns needs at least one column")
-    about = _about(by, groups, person, relation, missing, epsilon, delta, confidence, seed, delimiter, quoted_newlines)
+    about = _about(
+        groups,
+        seed,
+        by=by,
+        person=person,
+        weight=weight,
+        relation=relation,
+        missing=missing,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        delimiter=delimiter,
+        quoted_newlines=quoted_newlines,
+    )
     if by is not None or person is not None or relation != "replace-one" or missing == "drop":
         if len(names) > 1:
             raise UsageError("--by, --person, --relation add-remove and --missing drop are for one column at a time")
@@ -156,7 +185,19 @@ def total(
     json: AsJson = False,
 ) -> None:
     """Private total of a column, in all or in each group."""
-    about = _about(by, groups, person, relation, missing, epsilon, delta, confidence, seed, delimiter, quoted_newlines)
+    about = _about(
+        groups,
+        seed,
+        by=by,
+        person=person,
+        relation=relation,
+        missing=missing,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        delimiter=delimiter,
+        quoted_newlines=quoted_newlines,
+    )
     _ask(fattail.total, file, about | {"column": column}, ledger, account, card, anyway, json)
 
 
@@ -166,6 +207,7 @@ def difference(
     by: Annotated[str, typer.Option("--by", help="Column of groups.")],
     groups: Annotated[str, typer.Option("--groups", help="The two groups to compare, separated by a comma.")],
     person: Person = None,
+    weight: Weight = "persons",
     relation: Relation = "replace-one",
     missing: MissingOrDrop = "error",
     epsilon: Epsilon = 1.0,
@@ -181,39 +223,28 @@ def difference(
     json: AsJson = False,
 ) -> None:
     """Private difference of the means of two groups (the first minus the second), with an interval and a p-value."""
-    about = _about(by, groups, person, relation, missing, epsilon, delta, confidence, seed, delimiter, quoted_newlines)
+    about = _about(
+        groups,
+        seed,
+        by=by,
+        person=person,
+        weight=weight,
+        relation=relation,
+        missing=missing,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        delimiter=delimiter,
+        quoted_newlines=quoted_newlines,
+    )
     _ask(fattail.difference, file, about | {"column": column}, ledger, account, card, anyway, json)
 
 
-def _about(
-    by: str | None,
-    groups: str | None,
-    person: str | None,
-    relation: str,
-    missing: str,
-    epsilon: float,
-    delta: float,
-    confidence: float,
-    seed: int | None,
-    delimiter: str | None,
-    quoted_newlines: bool,
-) -> dict[str, Any]:
+def _about(groups: str | None, seed: int | None, **options: Any) -> dict[str, Any]:
     """Options of the command in the words of the functions."""
     if groups is not None and not split(groups):
         raise UsageError("--groups needs at least one group")
-    return {
-        "by": by,
-        "groups": None if groups is None else split(groups),
-        "person": person,
-        "relation": relation,
-        "missing": missing,
-        "epsilon": epsilon,
-        "delta": delta,
-        "confidence": confidence,
-        "random_state": seed,
-        "delimiter": delimiter,
-        "quoted_newlines": quoted_newlines,
-    }
+    return options | {"groups": None if groups is None else split(groups), "random_state": seed}
 
 
 def _answer(file: Path, card: Path | None, ledger: Path | None, json: bool) -> Answer:

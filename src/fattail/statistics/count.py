@@ -9,9 +9,14 @@ import numpy as np
 
 from fattail.privacy import Laplace, PrivacyReport
 from fattail.results.release import Release
+from fattail.statistics.cap import NO_CAP, release_cap
 from fattail.statistics.intervals import discrete_laplace_reach, named_count_interval
 from fattail.statistics.partition import NamesAboveThreshold
+from fattail.statistics.plan import RULES
 from fattail.statistics.question import Question
+
+CAP_SHARE = 0.04
+"""Budget of the numbers of persons by octave of their rows, beside one of 1 for the counts: a sixth of epsilon."""
 
 
 def count(
@@ -20,6 +25,7 @@ def count(
     by: Any = None,
     groups: Sequence[Any] | None = None,
     person: Any = None,
+    weight: str = "persons",
     missing: str = "error",
     relation: str = "replace-one",
     epsilon: float = 1.0,
@@ -41,6 +47,9 @@ def count(
     person : column name or array, optional
         The unit of privacy is a person with any number of rows, not a row. A person counts once: each group gets the share of
         the person's rows that are in it.
+    weight : {"persons", "rows"}
+        With "rows" it is rows that are counted, up to a cap of rows per person that is found privately; the rows that are then
+        estimated to be beyond the cap are added, in proportion.
     missing : {"error", "zero", "drop"}
         A row without a group raises, or is in no group ("zero" and "drop").
     relation : {"replace-one", "add-remove"}
@@ -79,6 +88,7 @@ def count(
         by=by,
         groups=groups,
         person=person,
+        weight=weight,
         missing=missing,
         relation=relation,
         epsilon=epsilon,
@@ -99,7 +109,12 @@ def count(
     names_release = NamesAboveThreshold("groups", failure=delta) if finding else None
     # Rows are counted while they are named; persons in several groups vote for one of them, which is not their count.
     counts = Laplace("counts") if not finding or person is not None else None
-    curator.plan(*(release for release in (names_release, counts) if release is not None))
+    cap_release = Laplace("rows per person", CAP_SHARE) if asked.is_capped else None
+    curator.plan(*(release for release in (cap_release, names_release, counts) if release is not None))
+    cap = NO_CAP
+    if cap_release is not None and counts is not None:
+        cap = release_cap(curator, cap_release, counts, units, 1 if by is None else len(groups or ()) or RULES.nominal_groups)
+        units = units.capped(cap.most)
     names, value, units = asked.name_groups(curator, names_release, units)
     if counts is None:
         assert names_release is not None
@@ -113,7 +128,9 @@ def count(
     else:
         value = curator.release(counts, units.counts(len(names), whole=person is None))
         reach = discrete_laplace_reach(curator.noise(counts, units.moves), confidence) + (person is not None)
-        ends = np.maximum(np.stack((value - reach, value + reach), axis=1), 0.0)
+        # Where rows beyond the cap were lost, all of them may be in this group, or none.
+        ends = cap.most * np.stack((value - reach, (value + reach) * (1 + 2 * cap.lost)), axis=1)
+        value, ends = cap.most * value / (1 - cap.lost), np.maximum(ends, 0.0)
     if by is None:
         return Release(float(value[0]), tuple(ends[0].tolist()), curator.report(), confidence=confidence, quantity="count")
     return Release(value, ends, curator.report(), names, confidence, quantity="count")

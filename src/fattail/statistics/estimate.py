@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.statistics.cap import NO_CAP, Cap
 from fattail.statistics.cells import Cells
 from fattail.statistics.intervals import fieller, normal_quantile, two_laplace_quantile
 from fattail.statistics.shape import Shape
@@ -32,6 +33,7 @@ class GroupEstimate:
 
     cells: Cells
     shape: Shape
+    cap: Cap = NO_CAP
 
     @property
     def _center(self) -> float:
@@ -69,11 +71,15 @@ class GroupEstimate:
         times, _, _ = self._times()
         return np.asarray(self.cells.middle + self.cells.half * self._answered() + self.shape.ends.bias * times)
 
-    def _bias_doubt(self, per_unit: float | Floats) -> tuple[Floats, Floats]:
-        """Standard deviation of the bias of each group's mean, below and above; ``per_unit`` is 1 / size for a sample."""
+    def _bias_doubt(self) -> tuple[Floats, Floats]:
+        """Standard deviation of the bias of each group's mean, below and above: by the ends, and by the cap of rows.
+
+        Rows beyond the cap may be as different from the others as a single row is.
+        """
         ends = self.shape.ends
-        times, variance, _ = self._times()
-        both = times**2 * ends.bias_variance + variance * ends.bias**2 + times * ends.realized * per_unit
+        times, variance, moment = self._times()
+        both = times**2 * ends.bias_variance + variance * ends.bias**2 + self._realized(times)
+        both += (self.cap.lost * self.cells.half) ** 2 * moment
         below, above = (np.sqrt(both + (times * doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
         return (
             np.where(ends.open_low or not ends.seen, np.inf, below),
@@ -85,15 +91,19 @@ class GroupEstimate:
         normal, laplace = normal_quantile(confidence), two_laplace_quantile(confidence)
         cells, value, size = self.cells, self._answered(), self._size
         _, _, moment = self._times()
-        variance = size * np.maximum(moment - (value - self._center) ** 2, 0.0)
+        variance = self.cap.unevenness * size * np.maximum(moment - (value - self._center) ** 2, 0.0)
         low, high = fieller(cells.sum, cells.size, variance, cells.sum_noise, cells.size_noise, normal, laplace)
         return cells.half * np.maximum(value - low, 0.0), cells.half * np.maximum(high - value, 0.0)
+
+    def _realized(self, times: Floats) -> Floats:
+        """Variance of the excess beyond the ends that a group's own units show."""
+        return np.asarray(times * self.shape.ends.realized * self.cap.unevenness / self._size)
 
     def mean_intervals(self, confidence: float) -> Floats:
         """Intervals for the mean of a group's law, and of its units."""
         normal, means = normal_quantile(confidence), self.means()
         less, more = self._clipped_reach(confidence)
-        below, above = self._bias_doubt(1 / self._size)
+        below, above = self._bias_doubt()
         return np.stack((means - np.hypot(less, normal * below), means + np.hypot(more, normal * above)), axis=1)
 
     def difference_interval(self, confidence: float) -> Floats:
@@ -108,7 +118,7 @@ class GroupEstimate:
         times, variance, _ = self._times()
         doubt = ends.bias_variance + (max(ends.less, ends.more) / _NORMAL) ** 2
         bias = float(times[0] - times[1]) ** 2 * doubt + float(variance.sum()) * (ends.bias**2 + doubt)
-        bias += float(np.sum(times / self._size)) * ends.realized
+        bias += float(self._realized(times).sum())
         if not ends.seen or ends.open_low or ends.open_high:
             bias = math.inf
         return np.array(
@@ -131,7 +141,7 @@ class GroupEstimate:
         normal, laplace = normal_quantile(confidence), two_laplace_quantile(confidence)
         cells, size = self.cells, self._size
         noise = math.hypot(cells.half * cells.sum_noise, (abs(cells.middle) + abs(self.shape.ends.bias)) * cells.size_noise)
-        below, above = (size * doubt for doubt in self._bias_doubt(1 / size))
+        below, above = (size * doubt for doubt in self._bias_doubt())
         totals = self.totals()
         return np.stack(
             (totals - np.hypot(laplace * noise, normal * below), totals + np.hypot(laplace * noise, normal * above)), axis=1

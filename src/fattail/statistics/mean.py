@@ -16,12 +16,13 @@ from fattail.results.release import Release
 from fattail.rows.door import array_of, target_of
 from fattail.rows.frames import is_column
 from fattail.rows.named import NamedColumns
+from fattail.statistics.cap import NO_CAP, release_cap
 from fattail.statistics.cells import release_cells
 from fattail.statistics.estimate import GroupEstimate
 from fattail.statistics.intervals import p_value
 from fattail.statistics.labels import Name
-from fattail.statistics.plan import plan_groups
-from fattail.statistics.question import Question
+from fattail.statistics.plan import RULES, plan_groups
+from fattail.statistics.question import WEIGHTS, Question
 from fattail.statistics.shape import release_shape
 
 
@@ -32,6 +33,7 @@ def mean(
     by: Any = None,
     groups: Any = None,
     person: Any = None,
+    weight: str = "persons",
     missing: str = "error",
     relation: str = "replace-one",
     epsilon: float = 1.0,
@@ -56,6 +58,8 @@ def mean(
         The unit of privacy is a person with any number of rows, not a row. A person counts once: what is estimated is the mean
         of the persons' own averages. With groups, the averages are within each group, and a person's weight is split over
         the groups in proportion to the person's rows in them.
+    weight : {"persons", "rows"}
+        With "rows", a person's weight is the number of the person's rows instead, up to a cap that is found privately.
     missing : {"error", "zero", "drop"}
         What a cell does that is no finite number: raise, count as 0, or leave its row out. How many rows are left out is private.
     relation : {"replace-one", "add-remove"}
@@ -98,6 +102,8 @@ def mean(
     >>> by_region.groups, by_region.value.shape, by_region.interval.shape
     (('north', 'south'), (2,), (2, 2))
     """
+    if weight not in WEIGHTS:
+        raise ValueError(f"weight must be one of {', '.join(WEIGHTS)}; got {weight!r}")
     plain = by is None and person is None and relation == "replace-one" and missing in ("error", "zero")
     source: dict[str, Any] = {k: options.pop(k) for k in ("delimiter", "quoted_newlines") if k in options}
     if plain:
@@ -110,6 +116,7 @@ def mean(
         by=by,
         groups=groups,
         person=person,
+        weight=weight,
         missing=missing,
         relation=relation,
         epsilon=epsilon,
@@ -183,6 +190,7 @@ def difference(
     by: Any,
     groups: Sequence[Any],
     person: Any = None,
+    weight: str = "persons",
     missing: str = "error",
     relation: str = "replace-one",
     epsilon: float = 1.0,
@@ -221,6 +229,7 @@ def difference(
         by=by,
         groups=groups,
         person=person,
+        weight=weight,
         missing=missing,
         relation=relation,
         epsilon=epsilon,
@@ -337,8 +346,12 @@ def _estimate(asked: Question, data: Any, column: Any, quantity: str) -> tuple[C
     units = asked.read(data, column, sums=quantity == "total")
     curator = asked.curator(quantity, column)
     known = 1 if asked.by is None else None if asked.groups is None else len(asked.groups)
-    plan = plan_groups(units.n, known, asked.epsilon, asked.delta)
+    plan = plan_groups(units.n, known, asked.epsilon, asked.delta, capped=asked.is_capped)
     curator.plan(*plan.mechanisms)
+    cap = NO_CAP
+    if plan.cap is not None:
+        cap = release_cap(curator, plan.cap, plan.cells, units, known or RULES.nominal_groups)
+        units = units.capped(cap.most)
     names, _, units = asked.name_groups(curator, plan.names, units)
     if not names:
         warn_utility("no group is large enough to be named at this budget")
@@ -347,7 +360,7 @@ def _estimate(asked: Question, data: Any, column: Any, quantity: str) -> tuple[C
         return curator, (), None
     shape = release_shape(curator, plan, units, len(names))
     cells = release_cells(curator, plan.cells, units, len(names), shape.low, shape.high)
-    return curator, names, GroupEstimate(cells, shape)
+    return curator, names, GroupEstimate(cells, shape, cap)
 
 
 def _warn(interval: Any) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fattail._tools.warnings import warn_utility
 from fattail.columns import DescriptionPlan
-from fattail.privacy import Laplace, TopK
+from fattail.privacy import Laplace, Mechanism, TopK
 from fattail.statistics.partition import NamesAboveThreshold
 
 
@@ -21,6 +21,9 @@ class GroupRules:
     smaller one is mostly noise."""
     size: float = 0.02
     """Share of the number of units. A per mille is enough for many rows (arXiv 2604.11820); this one is for a thousand."""
+    cap: float = 0.1
+    """Share of the numbers of persons by octave of their rows, where every row counts. At epsilon 1 an octave is seen from about
+    115 persons on."""
     stage: float = 75.0
     """``n epsilon`` of one stage of the location; a selection among m cells misses one that holds all rows with a chance of about
     ``m exp(-n epsilon / 4)``: 6e-5 for a stage of 8192 cells."""
@@ -54,17 +57,19 @@ RULES = GroupRules()
 class GroupPlan(NamedTuple):
     """The releases of a mean by groups, in order."""
 
+    cap: Laplace | None
     names: NamesAboveThreshold | None
     size: Laplace
     description: DescriptionPlan
     cells: Laplace
 
     @property
-    def mechanisms(self) -> tuple[Laplace | TopK, ...]:
-        return (*(() if self.names is None else (self.names,)), self.size, *self.description.mechanisms, self.cells)
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        first = (release for release in (self.cap, self.names) if release is not None)
+        return (*first, self.size, *self.description.mechanisms, self.cells)
 
 
-def plan_groups(n: int | None, groups: int | None, epsilon: float, delta: float) -> GroupPlan:
+def plan_groups(n: int | None, groups: int | None, epsilon: float, delta: float, *, capped: bool = False) -> GroupPlan:
     """Releases of a mean by groups.
 
     Parameters
@@ -74,6 +79,8 @@ def plan_groups(n: int | None, groups: int | None, epsilon: float, delta: float)
     groups : int or None
         How many groups are given, None if they are to be found.
     epsilon, delta : float
+    capped : bool
+        Every row counts, up to a private cap of rows per person.
     """
     r = RULES
     if n is not None:
@@ -84,15 +91,17 @@ def plan_groups(n: int | None, groups: int | None, epsilon: float, delta: float)
     counts = max(r.counts / math.sqrt(r.nominal_groups if groups is None else groups), r.least_counts)
     counts *= 1.0 if n is not None else r.add_remove
     names = r.names if groups is None else 0.0
+    cap = r.cap if capped else 0.0
     looks = ("location", "closer location", "closest location")[:stages]
     return GroupPlan(
+        Laplace("rows per person", _pure(cap)) if capped else None,
         NamesAboveThreshold("groups", _pure(names), failure=delta) if groups is None else None,
         Laplace("number of units", _pure(r.size)),
         DescriptionPlan(
             tuple(TopK(name, _pure(location / stages) / 4) for name in looks),
             Laplace("counts", _pure(counts)),
         ),
-        Laplace("cells", _pure(1 - names - r.size - location - counts)),
+        Laplace("cells", _pure(1 - cap - names - r.size - location - counts)),
     )
 
 

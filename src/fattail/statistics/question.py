@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 
 RELATIONS = ("replace-one", "add-remove")
 MISSING = ("error", "zero", "drop")
+WEIGHTS = ("persons", "rows")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,7 +34,7 @@ class Question:
     ----------
     by, person : column name, array or None
     groups : sequence of names, or None to find them
-    missing, relation : str
+    weight, missing, relation : str
     epsilon, delta, confidence, random_state, ledger
         As for every estimator.
     """
@@ -41,6 +42,7 @@ class Question:
     by: Any = None
     groups: Sequence[Any] | None = None
     person: Any = None
+    weight: str = "persons"
     missing: str = "error"
     relation: str = "replace-one"
     epsilon: float = 1.0
@@ -58,6 +60,8 @@ class Question:
             raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
         if self.missing not in MISSING:
             raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}")
+        if self.weight not in WEIGHTS:
+            raise ValueError(f"weight must be one of {', '.join(WEIGHTS)}; got {self.weight!r}")
         if self.relation not in RELATIONS:
             raise ValueError(f"relation must be one of {', '.join(RELATIONS)}; got {self.relation!r}")
         if self.groups is not None:
@@ -73,9 +77,14 @@ class Question:
         return self.relation == "replace-one"
 
     @property
+    def is_capped(self) -> bool:
+        """Whether every row of a person counts, so that a cap is needed."""
+        return self.person is not None and self.weight == "rows"
+
+    @property
     def size_is_public(self) -> bool:
         """Whether it is public how many units count: all of them."""
-        return self.is_public and self.by is None and self.missing != "drop"
+        return self.is_public and self.by is None and self.missing != "drop" and not self.is_capped
 
     def read(self, data: Any, column: Any = None, *, sums: bool = False) -> Units:
         """Bring the columns through the door and make units of their rows; ``sums`` as in `units_of_persons`."""

@@ -25,6 +25,9 @@ from fattail.statistics.partition import NamedCounts
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+OCTAVES = 33
+"""Of the number of a person's rows; the last one holds all that are more."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Units:
@@ -55,6 +58,20 @@ class Units:
     _masses: Ints
     _chosen: Ints
     _names: list[Name] | None = None
+    _rows: Ints | None = None
+    """How many rows that count the person of each contribution has; None for rows."""
+
+    def row_counts(self) -> Bounded:
+        """Number of persons by octave of the number of their rows."""
+        assert self._rows is not None
+        octave = np.minimum(np.frexp(self._rows[self._chosen].astype(np.float64))[1] - 1, OCTAVES - 1)
+        table = np.bincount(octave, minlength=OCTAVES).astype(np.int64)
+        return Bounded(ONE * table, float(ONE * self.moves), "l1", unit=1.0 / ONE)
+
+    def capped(self, most: int) -> Units:
+        """The same units with masses in proportion to the person's rows, of which at most ``most`` count; so many are one."""
+        assert self._rows is not None
+        return replace(self, _masses=self._masses * np.minimum(self._rows, most) // most)
 
     def votes(self) -> NamedCounts:
         """How many units speak for each group that occurs."""
@@ -145,7 +162,8 @@ def units_of_persons(
     # The group of a row drawn at random: a person speaks for a group as often as its mass says.
     drawn = start + np.minimum((_labels(count, seed) * rows).astype(np.int64), rows - 1)
     n, moves = (count, 2) if public else (None, 1)
-    return Units(n, moves, codes[first], value, (size * ONE // own_rows).astype(np.int64), pair[drawn[some]], names)
+    masses = (size * ONE // own_rows).astype(np.int64)
+    return Units(n, moves, codes[first], value, masses, pair[drawn[some]], names, own_rows.astype(np.int64))
 
 
 def _finite(values: Floats) -> Floats:
