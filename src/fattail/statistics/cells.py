@@ -4,8 +4,8 @@ A value clipped to ``[low, high]`` is some x in [0, 1] of the way from one end t
 three cells as ``x^2``, ``2 x (1 - x)`` and ``(1 - x)^2`` (the Bernstein polynomials of degree 2). The parts are not
 negative and add up to the mass, so that a unit moves all cells of all groups together by at most its mass, one. With
 ``t = 2 x - 1``: the sum of the three is the size, the first minus the last the sum of t, and the first plus the last
-minus the middle one the sum of t^2. The sums have sqrt(2) times the noise of a release of the sums alone; a budget split in halves
-would give them twice that noise for the sizes, and no squares.
+minus the middle one the sum of t^2. The sums have sqrt(2) times the noise that they would have alone; half of the budget for
+sizes would double it.
 """
 
 from __future__ import annotations
