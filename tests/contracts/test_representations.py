@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import fattail
 from fattail import audit
@@ -123,6 +124,41 @@ def test_at_least_25_forms_are_taken(name, method, tmp_path):
                 continue
             taken.append(form)
     assert len(taken) >= 25, taken
+
+
+# Sums of squares that cross an octave when they are rounded to single precision.
+SQUARES = [("DPSparseRegressor", "auto"), ("DPSparseClassifier", "auto"), ("DPSparseRegressor", "ight")]
+FRACTIONS = [pytest.param(*m, id="-".join(m), marks=[pytest.mark.slow] * (m not in [*QUICK, *SQUARES])) for m in METHODS]
+
+
+@pytest.mark.parametrize(("name", "method"), FRACTIONS)
+def test_single_precision_is_how_rows_are_stored_and_not_how_they_are_computed_with(name, method):
+    """Numbers that need all digits of single precision: their products need more."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(2.0, (120, 3)).astype(np.float32)
+    X[0], X[rng.random(X.shape) < 0.2] = (1e30, -1e25, 1e-40), 0.0
+    y = () if name in UNSUPERVISED else (X[:, 0] + rng.standard_t(2.0, len(X)),)
+    y = tuple(map(labels, y)) if name in CLASSIFIERS else y
+    for form in (np.asarray, np.asfortranarray, sparse.csr_array):
+        finding = audit.record_and_replay(fit(name, method), (form(X.astype(np.float64)), *y), (form(X), *y))
+        assert finding.ratio == 0 and finding.violations == ()
+
+
+@pytest.mark.parametrize(("name", "method"), SQUARES[:2], ids=lambda v: v)
+def test_a_row_that_decides_in_which_precision_others_are_stored_moves_nobody_else(name, method):
+    """All rows have a length just below 1, but not if their squares are rounded to single precision."""
+    a = np.random.default_rng(0).random(1000).astype(np.float32)
+    b = np.sqrt(1 - a.astype(np.float64) ** 2).astype(np.float32)
+    exact = a.astype(np.float64) ** 2 + b.astype(np.float64) ** 2
+    k = np.flatnonzero((exact < 1) & ((a**2).astype(np.float64) + b**2 >= 1) & (a**2 + b**2 >= 1))[0]
+    X = np.tile([a[k], b[k]], (200, 1))
+    y = np.tile([0, 1], 100)
+
+    def stream(dtype):
+        return (lambda: iter([(sparse.csr_array(X[:100]), y[:100]), (sparse.csr_array(X[100:], dtype=dtype), y[100:])]),)
+
+    finding = audit.record_and_replay(fit(name, method), stream(np.float32), stream(np.float64))
+    assert finding.claim and finding.ratio == 0 and finding.violations == ()
 
 
 ORDERED = [pytest.param(*m, id="-".join(m), marks=[pytest.mark.slow] * (m not in QUICK)) for m in METHODS if m[1] != LOCAL]
