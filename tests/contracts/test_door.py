@@ -337,6 +337,17 @@ def test_no_type_of_a_later_label_stops_a_fit(column):
     np.testing.assert_array_equal(np.concatenate(seen), [*CLASSES[:100], *[np.nan] * (N - 100)])
 
 
+def test_a_row_on_its_own_device_passes_the_same_door():
+    client = fattail.LocalRandomizer(1.0, 1e-6, 10.0, random_state=0)
+    known = client.randomize([5.0, 0.0])
+    masked = np.ma.masked_array([5.0, 1e9], mask=[False, True])
+    for row in (masked, [[5.0, 0.0]], pd.Series([5.0, 0.0]), pd.DataFrame([[5.0, 0.0]], columns=["a", "b"]), (5, 0)):
+        np.testing.assert_array_equal(client.randomize(row), known)
+    assert client.randomize(5.0).shape == (1,)
+    for row in ([SECRET], np.array(["2020-01-01"], "M8[s]"), [1 + 2j], [5.0, None]):
+        refused_before_the_charge(lambda row=row: client.randomize(row), "numbers")
+
+
 def test_a_cell_of_text_does_not_round_the_others():
     """A list of numbers and of one word becomes an array of words: a number in single precision must not be read off it."""
     rows = [[np.float32(0.1), 1.0], [np.float32(0.2), 2.0], [np.float32(0.3), 3.0]]
