@@ -82,4 +82,4 @@ reproduce-quick: $(BIN)/.installed
 	$(BIN)/python -m reproduction --quick
 
 clean:
-	rm -rf $(VENV) $(VENV)-docs $(VENV)-lowest docs/_build docs/generated docs/gallery demo-page build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-lowest docs/_build docs/generated docs/estimators.md docs/gallery demo-page build dist .pytest_cache .mypy_cache .ruff_cache

@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import fattail
+from fattail import catalog
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -15,6 +16,13 @@ project = "fattail"
 author = "The fattail developers"
 copyright = author
 release = version = fattail.__version__
+
+# autosummary reads pages before directives run, so the page of estimators is written here, from the catalog.
+_names = "\n   ".join(catalog.names())
+Path(__file__).with_name("estimators.md").write_text(
+    f"# Estimators\n\n```{{eval-rst}}\n.. currentmodule:: fattail\n.. autosummary::\n   :toctree: generated\n\n   {_names}\n```\n",
+    encoding="utf-8",
+)
 
 extensions = [
     "myst_parser",

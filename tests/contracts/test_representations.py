@@ -12,10 +12,8 @@ import pytest
 import fattail
 from fattail import audit
 from forms import FORMS, SPARSE, labels, table
+from listed import CLASSIFIERS, METHODS, UNSUPERVISED, example
 
-METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
-UNSUPERVISED = ("DPMean", "DPGaussianMixture")
-CLASSIFIERS = ("DPLogisticRegression", "DPSparseClassifier")
 # A report for each row, in their order: other rows, other reports.
 LOCAL = "local"
 # What holds names of columns, which are part of the schema and not of the values.
@@ -23,7 +21,7 @@ NAMES = {"attribute feature_names_in_", "model file", "card", "pickle", "attribu
 
 
 def fit(name, method):
-    options = {"sparsity": 2} if "Sparse" in name else {}
+    options = example(name)
 
     def fitted(*data):
         return getattr(fattail, name)(epsilon=4.0, delta=1e-5, method=method, **options).fit(*data)

@@ -31,6 +31,7 @@ from fattail.algorithms.parts.support_fit import (
     typical_entry,
 )
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Logistic, Loss, Needs, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.privacy.calibration import gaussian_multiplier
@@ -66,7 +67,7 @@ def carried(curator: Curator, n: int, d: int, multiple: float) -> int:
 
 @registered(
     "auto",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="this library",
     algorithm="screen, fit, shrink",
     changed="new: private screening by bounded products, Newton steps on the chosen columns, empirical-Bayes shrinkage",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fattail.algorithms.parts.iht import Options, Peeling, Units, hard_thresholding
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Needs, Squared
 from fattail.privacy import Bounded, Curator
 from fattail.robust import Clip
@@ -19,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @registered(
     "iht_squared",
-    estimators=("DPSparseRegressor",),
+    estimators=Offered("sparse", "numbers"),
     paper="cai2021",
     algorithm="DP-SLR",
     changed="exact calibration in place of a lemma for epsilon <= 0.5 and s >= 10; all rows at each step",

@@ -25,6 +25,7 @@ from fattail.algorithms.parts.estimates import Estimate, Noise, additive, noise_
 from fattail.algorithms.parts.pilot import Pilot
 from fattail.algorithms.parts.scale import local_octaves, magnitude_quantile
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.privacy import Bounded, Curator, Fold, Gaussian, Laplace, Mechanism, TopK
 from fattail.robust import Ball, Smooth, catoni
 from fattail.robust.base import ONE
@@ -129,12 +130,6 @@ def _scale_of(magnitude: Floats, share: Floats, error: float, noise: float) -> f
     bias = np.maximum(magnitude - magnitude[:, None], 0.0) @ believed
     return float(magnitude[np.argmin(bias**2 + (noise * magnitude) ** 2)])
 
-
-ESTIMATORS = {
-    "gaussian_mixture": "DPGaussianMixture",
-    "mixture_of_regressions": "DPMixtureOfRegressions",
-    "missing_covariates": "DPMissingCovariateRegression",
-}
 
 _STEPS = {"gaussian_mixture": (4, 4), "mixture_of_regressions": (7, 5), "missing_covariates": (7, 5)}
 _SCALES = {"gaussian_mixture": 1.0, "mixture_of_regressions": 1.5, "missing_covariates": 2.0}
@@ -280,7 +275,7 @@ def _terms(problem: Problem, cut: float = math.inf) -> Callable[[Block, Floats, 
 
 @registered(
     "clipped",
-    estimators=tuple(ESTIMATORS.values()),
+    estimators=Offered("mixture"),
     paper="dpem2020",
     algorithm="Algorithm 1",
     changed="exact noise (2C/n) sqrt(T) sigma instead of an unnamed constant; corrected gradients",
@@ -305,7 +300,7 @@ def clipped_em(curator: Curator, data: PrivateData, problem: Problem, clip: floa
 
 @registered(
     "smoothed",
-    estimators=tuple(ESTIMATORS.values()),
+    estimators=Offered("mixture"),
     paper="dpem2020",
     algorithm="Algorithm 2",
     changed="eq. (23) sums over one batch and is clamped to its supremum; epsilon~ with its radical; "
@@ -342,7 +337,7 @@ def smoothed_em(
 
 @registered(
     "local",
-    estimators=tuple(ESTIMATORS.values()),
+    estimators=Offered("mixture"),
     paper="dpem2020",
     algorithm="Theorem 3 in Algorithm 2",
     changed="exact range of a report; T reports per user composed; needs a public start",

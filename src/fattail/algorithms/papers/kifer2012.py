@@ -11,6 +11,7 @@ from fattail.algorithms.papers.wanggu2020 import TEACHER_NEEDS, ridge_teacher
 from fattail.algorithms.parts.geometry import top_indices
 from fattail.algorithms.parts.iht import Options, Units
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Clip
@@ -22,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @registered(
     "two_stage",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="kifer2012",
     algorithm="two-stage",
     changed="blocks vote by marginal scores instead of by a lasso each; a contraction bounds the second stage, so no "

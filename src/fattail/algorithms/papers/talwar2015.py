@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fattail.algorithms.parts.geometry import cross_polytope_vertex, hard_threshold
 from fattail.algorithms.parts.iht import Options, Units, residual_rows
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Huber, Loss, Needs, Squared
 from fattail.privacy import Curator, TopK
 from fattail.robust import Clip
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @registered(
     "frank_wolfe",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="talwar2015",
     algorithm="private Frank-Wolfe",
     changed="Gumbel selection over the 2d vertices with exact composition in place of Laplace noisy minima",

@@ -20,6 +20,7 @@ from fattail.algorithms.parts.linear_rows import DESCENT_NEEDS, LINEAR, TEST, De
 from fattail.algorithms.parts.pilot import Pilot
 from fattail.algorithms.parts.support_fit import typical
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Loss, Squared
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust import Ball, Clip, MedianOfMeans, Truncate
@@ -134,7 +135,7 @@ def median_of_means_descent(
 
 @registered(
     "iht_truncated",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="tao2022",
     algorithm="Algorithm 5",
     changed="all rows at each step; Gumbel selection and Gaussian release in place of Laplace peeling (Algorithm 4)",

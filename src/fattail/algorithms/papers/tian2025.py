@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fattail.algorithms.parts.iht import Options, Peeling, Units, hard_thresholding, residual_rows
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Huber, Needs, Squared
 from fattail.privacy import Bounded, Curator
 from fattail.robust import Clip
@@ -20,7 +21,7 @@ TEST = "tests/estimators/test_sparse.py::test_fuzz"
 
 @registered(
     "iht_huber",
-    estimators=("DPSparseRegressor",),
+    estimators=Offered("sparse", "numbers"),
     paper="tian2025",
     algorithm="Algorithm 1 (DP-IHT-H)",
     changed="the gradient is followed downhill (printed sign climbs); sensitivity doubled to its replace-one value; all rows at "
@@ -50,7 +51,7 @@ def iht_huber(curator: Curator, data: PrivateData, options: Options) -> tuple[Fl
 
 @registered(
     "iht_l1",
-    estimators=("DPSparseRegressor",),
+    estimators=Offered("sparse", "numbers"),
     paper="tian2025",
     algorithm="Algorithm 3 (DP-IHT-L)",
     changed="public step sizes (the printed ones contain the unknown error); all rows at each step; Gumbel and Gaussian noise",

@@ -10,6 +10,7 @@ from fattail.algorithms.parts.geometry import hard_threshold, project_ball
 from fattail.algorithms.parts.iht import UNITS, Options, Units, residual_rows
 from fattail.algorithms.parts.support_fit import typical
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Ball
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @registered(
     "ight",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="wanggu2019",
     algorithm="DP-IGHT",
     changed="gradients are clipped, not assumed bounded; exact composition of all steps",

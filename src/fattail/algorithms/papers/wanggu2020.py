@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fattail.algorithms.parts.iht import Options, Units
 from fattail.algorithms.parts.ridge import NEEDS, RidgeDescent
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Huber, Loss, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Clip
@@ -24,7 +25,7 @@ TEACHER_NEEDS = replace(NEEDS, slope=False, only=(Squared, *(NEEDS.only or ())))
 
 @registered(
     "knowledge_transfer",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="wanggu2020",
     algorithm="Algorithm 1 (DPSL-KT)",
     changed="as printed not private: a hard-thresholded teacher jumps when one row changes. Columns are selected privately, "

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail.algorithms.parts.columns import ROUNDS, center_and_scale, table
+from fattail.catalog import Offered
 from fattail.losses import Huber, Logistic, Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram, symmetric
@@ -23,7 +24,7 @@ from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-LINEAR = ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression")
+LINEAR = Offered("linear")
 TEST = "tests/contracts/test_methods.py"
 DESCENT_NEEDS = Needs(targets=("real", "nonnegative", "labels"))  # a step is one over the curvature
 REACH = 4.0  # predictions of this size, in private units, are the largest that are considered
