@@ -18,10 +18,9 @@ copyright = author
 release = version = fattail.__version__
 
 # autosummary reads pages before directives run, so the page of estimators is written here, from the catalog.
-_names = "\n   ".join(catalog.names())
+_lines = [".. currentmodule:: fattail", ".. autosummary::", "   :toctree: generated", "", *(f"   {n}" for n in catalog.names())]
 Path(__file__).with_name("estimators.md").write_text(
-    f"# Estimators\n\n```{{eval-rst}}\n.. currentmodule:: fattail\n.. autosummary::\n   :toctree: generated\n\n   {_names}\n```\n",
-    encoding="utf-8",
+    "\n".join(["# Estimators", "", "```{eval-rst}", *_lines, "```", ""]), encoding="utf-8"
 )
 
 extensions = [

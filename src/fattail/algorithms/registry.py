@@ -107,7 +107,7 @@ def markdown_table() -> str:
     """The registry as a table in Markdown."""
     rows = ["| estimator | `method=` | from | what differs from print |", "|---|---|---|---|"]
     rows += [
-        f"| {', '.join(f'`{e}`' for e in m.estimators)} | `{m.name}` | {m.paper}, {m.algorithm} | {m.changed} |"
+        f"| {', '.join(f'`{e}`' for e in m.estimators) or 'your own'} | `{m.name}` | {m.paper}, {m.algorithm} | {m.changed} |"
         for m in registry()
     ]
     return "\n".join(rows)

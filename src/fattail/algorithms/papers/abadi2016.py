@@ -44,6 +44,7 @@ def clipped_descent(
         gradient = SubsampledGaussian("gradient", 0.84 / rate, count=descent.n_iter, rate=rate)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     w, path = np.zeros(p), []
     for fold in descent.folds(curator, data.n):
         rows = curator.sample_rows(gradient, data.n) if isinstance(gradient, SubsampledGaussian) else fold

@@ -120,6 +120,7 @@ def median_of_means_descent(
     units, gradient = Units.planned(p), Gaussian("gradient", 0.84, count=descent.n_iter, folds=descent.splitting)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     rows = data.n / (descent.n_iter if descent.splitting else 1)
     noise = curator.noise(gradient, 2 * groups / rows) * math.sqrt(p)
     clip = (descent.bound(problem) * p ** (moment / 2) / noise) ** (1 / moment)

@@ -10,6 +10,7 @@ which costs a factor sqrt(T) in noise.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from fattail.algorithms.parts.linear_rows import (
 )
 from fattail.algorithms.parts.scale import column_medians, column_scales
 from fattail.algorithms.registry import registered
+from fattail.losses import OWN
 from fattail.privacy import Curator, Gaussian, SmoothNoise, TopK
 from fattail.privacy.smooth_gaussian import SmoothGaussian
 from fattail.robust import Ball, Smooth, Trimmed, catoni
@@ -97,6 +99,7 @@ def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descen
     units, gradient = Units.planned(p), Gaussian("gradient", 0.84, count=descent.n_iter, folds=descent.splitting)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     rows_per_step = data.n / (descent.n_iter if descent.splitting else 1)
     noise = curator.noise(gradient, 2 * catoni.sup(beta) * math.sqrt(p) / rows_per_step)
     scale = math.sqrt(descent.bound(problem) / (2 * noise))
@@ -128,6 +131,7 @@ def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent
     gradient = SmoothNoise("gradient", 0.84, count=descent.n_iter, folds=descent.splitting, coordinates=p)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     smoothness = curator.smoothness(gradient)
     rows = data.n // descent.n_iter if descent.splitting else data.n
     if trim is None:
@@ -194,5 +198,16 @@ def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = 1e-3
         prediction = z @ w
         slope = weights * loss.derivative(prediction, y)
         hessian = (z * (weights * loss.second(prediction, y))[:, None]).T @ z / len(z) + ridge
-        w = w - np.linalg.solve(hessian, z.T @ slope / len(z) + ridge @ w)
+        step: Floats = np.asarray(np.linalg.solve(hessian, z.T @ slope / len(z) + ridge @ w), dtype=np.float64)
+        w = w - (step if type(loss) in OWN else _shortened(step, lambda v: float(loss.value(z @ v, y) @ weights), w))
     return w
+
+
+def _shortened(step: Floats, value: Callable[[Floats], float], w: Floats, halvings: int = 40) -> Floats:
+    """A step halved until it lowers the loss: far from the minimum a loss can be so flat that Newton's step overshoots."""
+    before = value(w)
+    for _ in range(halvings):
+        if value(w - step) <= before:
+            return step
+        step = step / 2
+    return np.zeros_like(step)
