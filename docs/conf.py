@@ -8,7 +8,7 @@ from pathlib import Path
 import fattail
 from fattail import catalog
 
-sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+sys.path[:0] = [str(Path(__file__).parent / "_ext"), str(Path(__file__).parents[1] / "benchmarks")]
 os.environ.setdefault("MPLBACKEND", "Agg")
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
@@ -22,6 +22,10 @@ _lines = [".. currentmodule:: fattail", ".. autosummary::", "   :toctree: genera
 Path(__file__).with_name("estimators.md").write_text(
     "\n".join(["# Estimators", "", "```{eval-rst}", *_lines, "```", ""]), encoding="utf-8"
 )
+
+import pictures  # noqa: E402
+
+pictures.main()
 
 extensions = [
     "myst_parser",

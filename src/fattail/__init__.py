@@ -7,7 +7,7 @@ from typing import Any
 
 from fattail import catalog
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # Loaded on first use, so that `import fattail` costs little. Estimators are listed in the catalog.
 _WHERE = {
