@@ -31,7 +31,8 @@ def explained(body: list[ast.stmt], k: int, lines: list[str], docstring: str) ->
     """Whether the statement ``body[k]``, an assignment of a module or class, has words of its own."""
     node = body[k]
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    below = body[k + 1] if k + 1 < len(body) else None
+    # A string explains the assignments that stand together above it.
+    below = next((other for other in body[k + 1 :] if not isinstance(other, ast.AnnAssign)), None)
     if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
         return True
     if any(name in docstring.replace(",", " ").split() for name in names):
@@ -57,7 +58,12 @@ def unnamed(path: Path) -> Iterator[tuple[int, float]]:
             if isinstance(node, ast.Assign | ast.AnnAssign) and explained(scope.body, k, lines, docstring):
                 fine |= {id(n) for n in ast.walk(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, float) and id(node) not in fine and not is_trivial(node.value):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, float)
+            and id(node) not in fine
+            and not is_trivial(node.value)
+        ):
             yield node.lineno, node.value
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare
 from fattail.algorithms.parts.support_fit import centre, centre_plan
 from fattail.algorithms.registry import registered
@@ -40,8 +41,8 @@ Parts = Callable[[Block], tuple[Singles, Floats]]
 class Constants:
     """Numbers of `auto_canonical`.
 
-    Checked by ``benchmarks/tuning/canonical.py``: halving or doubling any of the floats raises the error, or lowers it by
-    less than a tenth (n = 2,000 and 20,000, epsilon 1, 12 trials).
+    Checked by ``benchmarks/tuning/vary.py canonical``: halving or doubling any of the floats raised the error, or lowered it
+    by less than a tenth (counts and labels, n = 2,000 and 20,000, epsilon 1, 12 trials).
     """
 
     columns: float = 0.08
@@ -72,6 +73,12 @@ class Constants:
     lowest: int = -12
     """Exponent of the first octave of gradient lengths; shorter gradients need no bound."""
     octaves: int = 32
+    middle: float = 0.75
+    """Middle of an octave over its upper edge: lengths in an octave are taken to lie there."""
+    least_bend: float = 1e-9
+    """Least second derivative at the start: a loss that is flat there has no Newton step."""
+    least_eigenvalue: float = 1e-6
+    """Least eigenvalue of second moments in private units, where no noise sets a higher one."""
 
 
 CONSTANTS = Constants()
@@ -88,7 +95,7 @@ _START = np.sinh(np.linspace(-4.0, 4.0, 2001))
     test="tests/contracts/test_extensions.py",
     needs=Needs(canonical=True, targets=("nonnegative", "labels")),
 )
-def auto_canonical(curator: Curator, data: PrivateData, target: Target, constants: Constants = CONSTANTS) -> LinearFit:
+def auto_canonical(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
     """Fit a generalized linear model whose loss promises its canonical response.
 
     Notes
@@ -96,7 +103,7 @@ def auto_canonical(curator: Curator, data: PrivateData, target: Target, constant
     *Privacy.* Each release is a ``Histogram``, a ``Gram`` or a mean of ``Ball``- or ``Clip``-bounded rows; all else
     is arithmetic on releases. No promise of the loss is trusted but that it is pointwise. Proof: ``canonical.proof.md``.
     """
-    c, p = constants, data.d + 1
+    c, p = CONSTANTS, data.d + 1
     units = Units.planned(p, c.columns, c.moments, c.radius)
     start = centre_plan(target.loss)
     share = c.center / sum(m.share for m in start)
@@ -137,7 +144,7 @@ def start_at(curator: Curator, data: PrivateData, target: Target, plan: tuple[Me
 
 def second_at(loss: Loss, z: Floats) -> Floats:
     """Second derivative of a canonical loss, which depends on the prediction alone; never zero."""
-    return np.maximum(np.nan_to_num(loss.second(z, np.zeros_like(z))), 1e-9)
+    return np.maximum(np.nan_to_num(loss.second(z, np.zeros_like(z))), CONSTANTS.least_bend)
 
 
 def spread(rows: Problem, w: Floats) -> float:
@@ -159,7 +166,7 @@ def reshaped(curator: Curator, release: Gaussian, data: PrivateData, rows: Probl
     noise = curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
     values, vectors = np.linalg.eigh(moments)
     # The largest eigenvalue of noise is about sqrt(2 p) of its deviation: below it a value says nothing.
-    floor = max(noise * math.sqrt(2 * rows.p), 1e-6)
+    floor = max(noise * math.sqrt(2 * rows.p), c.least_eigenvalue)
     root = (vectors / np.sqrt(np.maximum(values, floor))).T
     return rows.with_shape(root @ frame.shape / math.sqrt(top))
 
@@ -176,7 +183,7 @@ def best_radius(curator: Curator, release: Gaussian, data: PrivateData, parts: P
     counts = curator.release(release, Histogram(c.octaves).counts(data, codes))[0]
     share = np.where(counts > c.evident * curator.noise(release, math.sqrt(2)), counts, 0.0) / data.n
     upper = np.ldexp(1.0, c.lowest + np.arange(c.octaves))
-    bias = np.maximum(0.75 * upper - upper[:, None], 0.0) @ share  # lengths lie in the middle of their octave
+    bias = np.maximum(c.middle * upper - upper[:, None], 0.0) @ share  # lengths lie in the middle of their octave
     error = bias**2 + (noise * upper) ** 2
     return float(upper[np.argmin(error)]) if np.any(share) else 1.0
 
@@ -184,4 +191,4 @@ def best_radius(curator: Curator, release: Gaussian, data: PrivateData, parts: P
 def limit(rows: Problem, problem: Problem, gradient: Floats, c: Constants) -> float:
     """Shortens a step that would change predictions by more than ``longest`` standard deviations."""
     change = float(np.linalg.norm(rows.in_u(problem.frame.shape.T @ gradient)))
-    return c.longest / max(change, 1e-300)
+    return c.longest / max(change, TINY)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fattail.algorithms.papers.wanggu2020 import TEACHER_NEEDS, ridge_teacher
 from fattail.algorithms.parts.geometry import top_indices
-from fattail.algorithms.parts.iht import Options, Units
+from fattail.algorithms.parts.iht import Options, SparseUnits
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
 from fattail.losses import Loss
@@ -39,7 +39,7 @@ def two_stage(curator: Curator, data: PrivateData, loss: Loss, options: Options)
     rate and without the need to reach the minimum.
     """
     s, blocks = options.sparsity, max(1, round(math.sqrt(data.n)))
-    units = Units(options, loss)
+    units = SparseUnits(options, loss)
     select, release = TopK("support", 0.5, k=s), Gaussian("coefficients", 0.5)
     curator.plan(*units.mechanisms, select, release)
     K, tau, level = units.find(curator, data)

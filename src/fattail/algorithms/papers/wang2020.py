@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.defaults import is_auto
+from fattail.algorithms.parts.defaults import DESCENT_SHARE, is_auto
 from fattail.algorithms.parts.estimates import Estimate
 from fattail.algorithms.parts.linear_rows import (
     DESCENT_NEEDS,
@@ -40,6 +40,18 @@ from fattail.robust.attention import Attention
 from fattail.robust.blocks import block_estimates
 from fattail.rows.data import Block, PrivateData
 
+# Shares of the trimmed mean: each selection (location, scale) and the mean.
+SELECTION, MEAN = 0.1, 0.8
+# Range of bounds and scales whose squares and ratios are floats.
+SMALL, HUGE = 1e-150, 1e150
+# Precision of the smoothing noise in Algorithm 4, set by hand in the first version; the paper leaves it free.
+PRECISION = 4.6
+# Bound of a gradient in Algorithm 3, in private units: so far out that trimming takes care of it first.
+FAR = 1e3
+# Algorithm 1: exponent of the number of blocks, shares of the three stages, half-width of a ball in deviations of what is in it,
+# and the ridge that keeps the fit of a block of few rows defined. Set by hand in the first version.
+BLOCKS, STAGES, SPREAD, PULL = 0.6, (0.2, 0.25, 0.39), 1.5, 1e-3
+
 
 @registered(
     "trimmed",
@@ -59,9 +71,9 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
     """
     n, d = data.n, data.d
     # One column composes by adding epsilons (0.1, 0.1 and 0.8), several by adding rho.
-    release = SmoothNoise("mean", 0.8**2 / 2 if d == 1 else 0.8, coordinates=d, one_shot=d == 1)
+    release = SmoothNoise("mean", MEAN**2 / 2 if d == 1 else MEAN, coordinates=d, one_shot=d == 1)
     if is_auto(moment_bound):
-        share = 0.1**2 / 8 if d == 1 else 0.1
+        share = SELECTION**2 / 8 if d == 1 else SELECTION
         selections = TopK("location", share, count=d), TopK("scale", share, count=d)
         curator.plan(*selections, release)
         center = column_medians(curator, selections[0], data)
@@ -72,8 +84,8 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
         u = np.broadcast_to(np.asarray(moment_bound, dtype=np.float64), (d,))
         typical, reach = u ** (1 / moment), 10 * (n * u) ** (1 / moment)
     smoothness = curator.smoothness(release)
-    bound = np.minimum(reach, 1e150)
-    trim = math.ceil(float(np.max(np.log(2 * bound / np.maximum(typical, 1e-150)))) / smoothness)
+    bound = np.minimum(reach, HUGE)
+    trim = math.ceil(float(np.max(np.log(2 * bound / np.maximum(typical, SMALL)))) / smoothness)
     return Estimate(curator.release(release, Trimmed(min(max(trim, 1), n // 4), bound, smoothness).mean(data)))
 
 
@@ -89,14 +101,14 @@ Floats = NDArray[np.float64]
     test=TEST,
     needs=DESCENT_NEEDS,
 )
-def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descent: Descent, beta: float = 4.6) -> LinearFit:
+def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descent: Descent, beta: float = PRECISION) -> LinearFit:
     """Gradient descent on coordinatewise smoothed means (Algorithm 4).
 
     Deviations: the printed scale and noise disagree by a logarithm and overspend, so noise
     follows from the scale in use; the scale balances the bias ``v / 2s`` with that noise.
     """
     p = data.d + 1
-    units, gradient = Units.planned(p), Gaussian("gradient", 0.84, count=descent.n_iter, folds=descent.splitting)
+    units, gradient = Units.planned(p), Gaussian("gradient", DESCENT_SHARE, count=descent.n_iter, folds=descent.splitting)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
     descent.warn_if_short(problem)
@@ -126,9 +138,9 @@ def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent
     used, on gradients clipped to a huge bound. ``trim`` grows until that bound no longer counts,
     to a quarter of the rows at most.
     """
-    p, bound = data.d + 1, 1e3
+    p, bound = data.d + 1, FAR
     units = Units.planned(p)
-    gradient = SmoothNoise("gradient", 0.84, count=descent.n_iter, folds=descent.splitting, coordinates=p)
+    gradient = SmoothNoise("gradient", DESCENT_SHARE, count=descent.n_iter, folds=descent.splitting, coordinates=p)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
     descent.warn_if_short(problem)
@@ -164,9 +176,9 @@ def sample_aggregate(
     with noise smaller by the number of blocks.
     """
     p = data.d + 1
-    blocks = max(1, min(data.n // (8 * p), round(data.n**0.6))) if blocks is None else blocks
+    blocks = max(1, min(data.n // (8 * p), round(data.n**BLOCKS))) if blocks is None else blocks
     units = Units.planned(p)
-    stages = [Gaussian(f"mean of fits {k + 1}", share) for k, share in enumerate((0.2, 0.25, 0.39))]
+    stages = [Gaussian(f"mean of fits {k + 1}", share) for k, share in enumerate(STAGES)]
     smooth = SmoothGaussian("centre of fits", 4.0, coordinates=p, delta=curator.delta / 2)
     curator.plan(*units.mechanisms(p), *([smooth] if aggregation == "smooth" else stages))
     problem = prepare(curator, units, data, target)
@@ -179,16 +191,16 @@ def sample_aggregate(
     if aggregation == "smooth":
         center = curator.release(smooth, Attention(REACH, curator.smoothness(smooth)).mean(fits))
     else:
-        spread = 1.5 * math.sqrt(p / (data.n / blocks) / problem.loss.curvature)
+        spread = SPREAD * math.sqrt(p / (data.n / blocks) / problem.loss.curvature)
         center, radius = np.zeros(p), REACH
         for stage in stages:
             center = curator.release(stage, Ball(center=center, radius=radius).mean(fits))
-            radius = min(radius, spread + 1.5 * math.sqrt(p) * curator.noise(stage, 2 * radius / blocks))
+            radius = min(radius, spread + SPREAD * math.sqrt(p) * curator.noise(stage, 2 * radius / blocks))
     w = problem.frame.shape.T @ center
     return problem.solution(problem.move(w, np.zeros(p), 0.0, REACH), 1)
 
 
-def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = 1e-3) -> Floats:
+def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = PULL) -> Floats:
     """Minimise the loss of one block by a fixed number of Newton steps with a little ridge; not private."""
     table = np.where(np.isfinite(table), table, 0.0)
     z, y, loss = table[:, :-1], table[:, -1], problem.fixed_loss

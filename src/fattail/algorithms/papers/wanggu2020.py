@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.iht import Options, Units
+from fattail.algorithms.parts.iht import Options, SparseUnits
 from fattail.algorithms.parts.ridge import NEEDS, RidgeDescent
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
@@ -21,6 +21,11 @@ from fattail.rows.data import Block, PrivateData
 Floats = NDArray[np.float64]
 # The teacher's; a squared loss is served by its Huber version.
 TEACHER_NEEDS = replace(NEEDS, slope=False, only=(Squared, *(NEEDS.only or ())))
+
+
+PENALTY = 0.16
+"""Squared penalty of the teacher over the noise per row, in units of curvature and squared features; set by hand in the first
+version."""
 
 
 @registered(
@@ -55,7 +60,7 @@ def knowledge_transfer(
     Gaussian release however many public rows there are.
     """
     s = options.sparsity
-    units = Units(options, loss)
+    units = SparseUnits(options, loss)
     select, labels = TopK("support", 0.5, k=s), Gaussian("labels of public rows", 0.5)
     curator.plan(*units.mechanisms, select, labels)
     K, tau, level = units.find(curator, data)
@@ -94,5 +99,5 @@ def ridge_teacher(
     """
     s = support.size
     slope: Loss = Huber(tau) if math.isinf(loss.slope) else loss
-    penalty = slope.curvature * K**2 * math.sqrt(0.16 * s * curator.noise(release) / data.n)
+    penalty = slope.curvature * K**2 * math.sqrt(PENALTY * s * curator.noise(release) / data.n)
     return RidgeDescent(slope, support, K, penalty, level=level)
