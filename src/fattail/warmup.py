@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from fattail import _kernels
+from fattail._kernels.groups import group_cells
 from fattail.robust import Ball, Clip, Gram, Smooth, Trimmed
 from fattail.rows.data import PrivateData
 
@@ -38,6 +39,8 @@ def warmup() -> float:
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))
         _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
         _kernels.waves_of(X, np.ones(1))
+        codes = np.zeros(len(X), dtype=np.int64)
+        group_cells(np.ascontiguousarray(X[:, 0], dtype=np.float64), codes, codes, 0.0, 1.0, np.zeros((1, 3), dtype=np.int64))
         _kernels.standard_rows(X, np.zeros(3), np.ones(3), 1.0)
         _kernels.shaped_rows(X, np.zeros(3), np.ones(3), 1.0, np.eye(4))
         _kernels.grid_cells(X, np.zeros(3), np.ones(3), 8)

@@ -70,11 +70,11 @@ def test_set_reaches_no_budget_seed_ledger_or_unit(capsys: Any, claims: Path, le
 
 
 def test_every_parameter_of_an_estimator_is_tunable_or_reserved() -> None:
+    from fattail import catalog
     from fattail.cli.requests import TUNABLE
-    from fattail.results.model_files import ESTIMATORS
 
     reserved = {"epsilon", "delta", "method", "random_state", "ledger", "classes", "missing", "relation", "person", "unit"}
-    parameters = {p for name in ESTIMATORS for p in getattr(fattail, name)().get_params()}
+    parameters = {p for name in catalog.names() for p in getattr(fattail, name)().get_params()}
     assert not TUNABLE & reserved
     assert parameters <= TUNABLE | reserved, "decide whether --set may reach it"
 
@@ -211,7 +211,7 @@ def test_blank_and_ragged_lines_are_records(tmp_path: Path) -> None:
 
 
 def test_an_overlong_line_is_a_record_of_missing_cells(tmp_path: Path, monkeypatch: Any) -> None:
-    from fattail.cli import records
+    from fattail.rows import records
 
     monkeypatch.setattr(records, "MOST_LINE", 1000)
     monkeypatch.setattr(records, "_BLOCK_BYTES", 64)
@@ -524,7 +524,8 @@ def test_pieces_give_the_same_answer_as_all_rows(capsys: Any, tmp_path: Path, mo
 
 
 def test_sparse_rows_in_pieces(capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    from fattail.cli import records, rows
+    from fattail.cli import rows
+    from fattail.rows import records
 
     rng = np.random.default_rng(3)
     X = rng.standard_normal((3000, 30)) * (rng.random((3000, 30)) < 0.3)
