@@ -39,8 +39,6 @@ def warmup() -> float:
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))
         _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
         _kernels.waves_of(X, np.ones(1))
-        codes = np.zeros(len(X), dtype=np.int64)
-        group_cells(np.ascontiguousarray(X[:, 0], dtype=np.float64), codes, codes, 0.0, 1.0, np.zeros((1, 3), dtype=np.int64))
         _kernels.standard_rows(X, np.zeros(3), np.ones(3), 1.0)
         _kernels.shaped_rows(X, np.zeros(3), np.ones(3), 1.0, np.eye(4))
         _kernels.grid_cells(X, np.zeros(3), np.ones(3), 8)
@@ -48,6 +46,8 @@ def warmup() -> float:
     _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(200))
     for codes in (np.zeros((40, 3)), np.zeros((40, 3), dtype=np.int16)):
         _kernels.cell_counts(codes, np.zeros((3, 8), dtype=np.int64))
+    group = np.zeros(40, dtype=np.int64)
+    group_cells(np.ones(40), group, group, 0.0, 1.0, np.zeros((1, 3), dtype=np.int64))
     Trimmed(2, 1.0, 0.1).mean(PrivateData(np.ones((40, 3))))
     return time.perf_counter() - began
 

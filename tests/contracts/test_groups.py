@@ -133,8 +133,9 @@ def test_cells_of_one_contribution_are_not_negative_and_add_up_to_its_mass():
         n = len(values)
         # Every contribution is in a group of its own.
         made = units.Units(n, 2, np.arange(n), values, np.full(n, mass, dtype=np.int64), np.arange(n))
-        table = made.cells(n, 0.0, 1.0)._value
-        assert table.min() >= 0 and (table.sum(axis=1) == mass).all()
+        for each in (2, 3):
+            table = made.cells(n, 0.0, 1.0, each)._value
+            assert table.min() >= 0 and (table.sum(axis=1) == mass).all()
 
 
 def test_a_person_who_is_not_bounded_over_groups_is_caught(monkeypatch):
@@ -149,6 +150,17 @@ def test_a_person_who_is_not_bounded_over_groups_is_caught(monkeypatch):
     for function in FUNCTIONS:
         fit = asking(function, "add-remove", persons=True)
         assert worst(fit, data, with_person(data, 10_000, [1e308], replace=False)) > 1
+
+
+def test_very_many_small_groups_get_two_cells_each():
+    data = table()
+    many = [*GROUPS, *(f"other {k}" for k in range(2000))]
+    for relation in question.RELATIONS:
+        fit = asking(fattail.mean, relation, many, epsilon=1.0)
+        added = (np.append(data[0], 1e308), np.append(data[1], "other 7"), np.append(data[2], N))
+        neighbor = changed_row(data, 7, -1e308, "other 7") if relation == "replace-one" else added
+        found = releases(fit, data, neighbor)
+        assert found[-1].ours.shape == (2003, 2) and max(moved(r.ours, r.theirs) for r in found) <= 1
 
 
 def test_empty_tables_and_empty_groups_are_like_any_other():

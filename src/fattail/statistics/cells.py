@@ -6,6 +6,9 @@ negative and add up to the mass, so that a unit moves all cells of all groups to
 ``t = 2 x - 1``: the sum of the three is the size, the first minus the last the sum of t, and the first plus the last
 minus the middle one the sum of t^2. The sums have sqrt(2) times the noise that they would have alone; half of the budget for
 sizes would double it.
+
+Squares of very many small groups are noise, and noise is what takes the time: those get two cells, ``x`` and ``1 - x``, and their
+squares are predicted from the description of the column.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.privacy import Curator, Laplace
+from fattail.statistics.plan import RULES
+from fattail.statistics.shape import Shape
 from fattail.statistics.units import Units
 
 Floats = NDArray[np.float64]
@@ -30,15 +35,25 @@ class Cells:
     ----------
     low, high : float
         The ends to which values were clipped.
-    table : array of shape (groups, 3)
+    table : array of shape (groups, 3), or (groups, 2)
     noise : float
         Standard deviation of the noise of a cell.
+    center : float
+        The column's center, seen from the middle in units of ``half``.
+    square : float
+        Second moment of a row around it that the column's description predicts.
     """
 
     low: float
     high: float
     table: Floats
     noise: float
+    center: float
+    square: float
+
+    @property
+    def has_squares(self) -> bool:
+        return bool(self.table.shape[1] == 3)
 
     @property
     def middle(self) -> float:
@@ -55,24 +70,27 @@ class Cells:
 
     @property
     def size_noise(self) -> float:
-        return math.sqrt(3) * self.noise
+        return math.sqrt(self.table.shape[1]) * self.noise
 
     @property
     def sum(self) -> Floats:
         """Sum of t, the clipped values seen from the middle in units of ``half``."""
-        return np.asarray(self.table[:, 0] - self.table[:, 2])
+        return np.asarray(self.table[:, 0] - self.table[:, -1])
 
     @property
     def sum_noise(self) -> float:
         return math.sqrt(2) * self.noise
 
-    def squares(self, around: float) -> tuple[Floats, float]:
-        """Sum of ``(t - around)^2`` in each group, and the standard deviation of its noise."""
-        weights = np.array([(1 - around) ** 2, around**2 - 1, (1 + around) ** 2])
+    def squares(self) -> tuple[Floats, float]:
+        """Sum of ``(t - center)^2`` in each group, and the standard deviation of its noise."""
+        if not self.has_squares:
+            return np.maximum(self.size, 1.0) * self.square, 0.0
+        c = self.center
+        weights = np.array([(1 - c) ** 2, c**2 - 1, (1 + c) ** 2])
         return np.asarray(self.table @ weights), self.noise * math.sqrt(float(weights @ weights))
 
 
-def release_cells(curator: Curator, release: Laplace, units: Units, groups: int, low: float, high: float) -> Cells:
+def release_cells(curator: Curator, release: Laplace, units: Units, groups: int, shape: Shape) -> Cells:
     """Release the cells of all groups.
 
     Parameters
@@ -82,12 +100,17 @@ def release_cells(curator: Curator, release: Laplace, units: Units, groups: int,
     release : Laplace
     units : Units
     groups : int
-    low, high : float
-        Public, ``low < high``.
+    shape : Shape
+        Public ends, and the number of units that count as it was released.
 
     Notes
     -----
     *Privacy.* The l1 sensitivity is ``units.moves``, for any values and any groups. Proof: ``cells.proof.md``.
     """
-    noisy = curator.release(release, units.cells(groups, low, high))
-    return Cells(low, high, noisy, math.sqrt(2) * curator.noise(release, units.moves))
+    low, high = shape.low, shape.high
+    each = 2 if groups > RULES.many and shape.rows * curator.epsilon < RULES.typical * groups else 3
+    noisy = curator.release(release, units.cells(groups, low, high, each))
+    half = high / 2 - low / 2
+    center = min(max((shape.center - (high / 2 + low / 2)) / half, -1.0), 1.0)
+    noise = math.sqrt(2) * curator.noise(release, units.moves)
+    return Cells(low, high, noisy, noise, center, sum(shape.ends.square) / half**2)

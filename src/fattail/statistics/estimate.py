@@ -23,6 +23,10 @@ Floats = NDArray[np.float64]
 
 _NORMAL = 1.96
 """Two-sided 95 % of the normal law, at which `Ends` states its doubts."""
+_UNSEEN = 0.25
+"""Variance of a group's second moment over that of the column where groups have no squares: scales that differ by a quarter."""
+_LEAST = 2.0**-60
+"""A second moment below this is rounding."""
 _MOST_TIMES = 16.0
 """A group's second moment is believed up to so many times that of the column, and down to none."""
 
@@ -36,30 +40,26 @@ class GroupEstimate:
     cap: Cap = NO_CAP
 
     @property
-    def _center(self) -> float:
-        """The column's center as seen from the middle, in half-widths."""
-        return float(np.clip((self.shape.center - self.cells.middle) / self.cells.half, -1.0, 1.0))
-
-    @property
     def _size(self) -> Floats:
         """Sizes, at least of one unit."""
         return np.maximum(self.cells.size, 1.0)
 
     def _times(self) -> tuple[Floats, Floats, Floats]:
         """Second moment of each group over that of all, its variance, and the second moment itself: empirical Bayes."""
-        squares, noise = self.cells.squares(self._center)
+        squares, noise = self.cells.squares()
         size = self._size
         # Not below what noise alone shows: where all groups look empty there is nothing to compare.
-        pooled = max(float(squares.sum()), noise * math.sqrt(len(size))) / float(size.sum())
+        pooled = max(max(float(squares.sum()), noise * math.sqrt(len(size))) / float(size.sum()), _LEAST)
         own = np.clip(squares / (size * pooled), 0.0, _MOST_TIMES)
         # Fourth powers of what is at most 1 + |center| are at most that squared times second powers.
-        doubt = (noise**2 + (1 + abs(self._center)) ** 2 * pooled * size) / (size * pooled) ** 2
+        doubt = (noise**2 + (1 + abs(self.cells.center)) ** 2 * pooled * size) / (size * pooled) ** 2
         weight = 1 / (1 + doubt)
         # One group is not compared with itself.
         between = max(float(weight @ ((own - 1) ** 2 - doubt) / weight.sum()), 0.0) if len(own) > 1 else 0.0
         believed = between / (between + doubt)
         times = 1 + believed * (own - 1)
-        return times, between * (1 - believed), times * pooled
+        variance = between * (1 - believed) if self.cells.has_squares else np.full_like(times, _UNSEEN)
+        return times, variance, times * pooled
 
     def _answered(self) -> Floats:
         """Mean of t in each group, and the one of all groups where a group is too small to tell."""
@@ -91,7 +91,7 @@ class GroupEstimate:
         normal, laplace = normal_quantile(confidence), two_laplace_quantile(confidence)
         cells, value, size = self.cells, self._answered(), self._size
         _, _, moment = self._times()
-        variance = self.cap.unevenness * size * np.maximum(moment - (value - self._center) ** 2, 0.0)
+        variance = self.cap.unevenness * size * np.maximum(moment - (value - self.cells.center) ** 2, 0.0)
         low, high = fieller(cells.sum, cells.size, variance, cells.sum_noise, cells.size_noise, normal, laplace)
         return cells.half * np.maximum(value - low, 0.0), cells.half * np.maximum(high - value, 0.0)
 

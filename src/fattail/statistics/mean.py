@@ -359,7 +359,7 @@ def _estimate(asked: Question, data: Any, column: Any, quantity: str) -> tuple[C
             curator.waive(release)
         return curator, (), None
     shape = release_shape(curator, plan, units, len(names))
-    cells = release_cells(curator, plan.cells, units, len(names), shape.low, shape.high)
+    cells = release_cells(curator, plan.cells, units, len(names), shape)
     return curator, names, GroupEstimate(cells, shape, cap)
 
 

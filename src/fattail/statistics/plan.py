@@ -50,6 +50,9 @@ class GroupRules:
     typical: float = 500.0
     """The clip is balanced for groups of average size, but at least of this size over epsilon: smaller ones are mostly noise."""
 
+    many: int = 1000
+    """Up to so many groups, each gets its own squares; more groups do if their average size is ``typical`` over epsilon."""
+
 
 RULES = GroupRules()
 

@@ -22,12 +22,13 @@ _RATIO = math.sqrt(1 + 1.5 / 4)
 
 
 class Shape(NamedTuple):
-    """Ends for clipping and the column's center; releases and public arithmetic."""
+    """Ends for clipping, the column's center and how many units count; releases and public arithmetic."""
 
     ends: Ends
     center: float
     low: float
     high: float
+    rows: float
 
 
 def release_shape(curator: Curator, plan: GroupPlan, units: Units, groups: int) -> Shape:
@@ -61,4 +62,4 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Units, groups: int) 
     ends = choose_ends(column, noise)
     half = max((ends.high - ends.low) / 2, max(abs(ends.low), abs(ends.high)) * _RELATIVE, _NARROWEST)
     middle = ends.low / 2 + ends.high / 2
-    return Shape(ends, column.center, middle - half, middle + half)
+    return Shape(ends, column.center, middle - half, middle + half, rows)

@@ -111,9 +111,9 @@ class Units:
             return Bounded(table // ONE, float(self.moves), "l1")
         return Bounded(table, float(self.moves * ONE), "l1", unit=1.0 / ONE)
 
-    def cells(self, groups: int, low: float, high: float) -> Bounded:
-        """Three cells per group; see `fattail.statistics.cells`."""
-        table = np.zeros((groups, 3), dtype=np.int64)
+    def cells(self, groups: int, low: float, high: float, each: int = 3) -> Bounded:
+        """Three cells per group, or two; see `fattail.statistics.cells`."""
+        table = np.zeros((groups, each), dtype=np.int64)
         with np.errstate(all="ignore"):
             group_cells(self._values, self._codes, self._masses, low, high, table)
         return Bounded(table, float(self.moves * ONE), "l1", unit=1.0 / ONE)
