@@ -76,7 +76,7 @@ def by_groups(law: Law, scales: np.ndarray, trials: int) -> dict[str, float]:
     return {
         "ratio": float(np.exp(np.mean(np.log(np.maximum(ratio, 1e-3))))),
         "worst": float(ratio.max()),
-        "law coverage": float(np.mean(law_in)),
+        "law coverage": float(np.mean(law_in)) if np.isfinite(law.mean) else float("nan"),
         "row coverage": float(np.mean(rows_in)),
         "width": float(np.median(np.median(widths, 0) / (2 * 1.96 * np.maximum(rms, 1e-300)))),
         "open": float(np.mean(unbounded)),
@@ -101,7 +101,7 @@ def add_remove(law: Law, trials: int, n: int = 5_000) -> dict[str, float]:
     return {
         "ratio": ratio,
         "worst": ratio,
-        "law coverage": float(covers[0]),
+        "law coverage": float(covers[0]) if np.isfinite(law.mean) else float("nan"),
         "row coverage": float(covers[1]),
         "width": float("nan"),
         "open": float(np.mean(unbounded)),
@@ -151,7 +151,8 @@ def main() -> None:
         print(
             f"{way}: ratio {np.exp(np.mean(np.log(ratios))):.3f} (geometric mean), {np.median(ratios):.3f} (median), "
             f"{sum(r > 1 for r in ratios)} of {len(ratios)} laws above 1; coverage of the law's mean "
-            f"{np.mean([line['law coverage'] for line in some]):.3f} (least {min(line['law coverage'] for line in some):.2f}), "
+            f"{np.nanmean([line['law coverage'] for line in some]):.3f} "
+            f"(least {np.nanmin([line['law coverage'] for line in some]):.2f}), "
             f"of the rows' {np.mean([line['row coverage'] for line in some]):.3f} "
             f"(least {min(line['row coverage'] for line in some):.2f})"
         )

@@ -13,8 +13,11 @@ from fattail.statistics.units import OCTAVES, Units
 
 Floats = NDArray[np.float64]
 
-_DOUBT = 0.05
-"""Chance that noise shows persons in some octave where there are none."""
+_DOUBT = 1e-3
+"""Chance that noise shows persons in some octave where there are none; it halves with every octave beyond the fullest one, since
+a cap that is twice too large costs twice as much."""
+_FURTHER = 6
+"""Octaves beyond the last one seen that may yet hold rows, each in proportion as the last two seen."""
 _MIDDLES: Floats = (3 * np.exp2(np.arange(OCTAVES)) - 1) / 2
 """Middle of the row numbers of an octave: 1, 2 to 3, 4 to 7 and so on."""
 
@@ -51,7 +54,8 @@ def release_cap(curator: Curator, release: Laplace, sums: Laplace, units: Units,
     """
     noisy = curator.release(release, units.row_counts())
     scale = curator.noise(release, units.moves)
-    seen = np.where(noisy > scale * math.log(OCTAVES / (2 * _DOUBT)), noisy, 0.0)
+    beyond = np.maximum(np.arange(OCTAVES) - int(np.argmax(noisy)), 0)
+    seen = np.where(noisy > scale * (math.log(OCTAVES / (2 * _DOUBT)) + math.log(2) * beyond), noisy, 0.0)
     if not seen.any():
         return NO_CAP
     caps = np.exp2(np.arange(1, OCTAVES + 1)) - 1
@@ -60,5 +64,14 @@ def release_cap(curator: Curator, release: Laplace, sums: Laplace, units: Units,
     noise = math.sqrt(6) * curator.noise(sums, units.moves) * caps
     best = int(np.argmin(np.hypot(noise, (rows - kept) / groups)))
     capped = np.minimum(_MIDDLES, caps[best])
-    uneven = float(seen @ capped**2) / (caps[best] * float(seen @ capped))
-    return Cap(int(caps[best]), min(uneven, 1.0), float(1 - kept[best] / rows))
+    uneven = float(seen @ capped**2 / (caps[best] * (seen @ capped)))
+    unseen = _unseen_rows(seen * _MIDDLES)
+    return Cap(int(caps[best]), min(uneven, 1.0), max(float((rows + unseen - kept[best]) / (rows + unseen)), 0.0))
+
+
+def _unseen_rows(rows: Floats) -> float:
+    """Rows in octaves that do not show: the numbers of rows by octave go on as the last two that do."""
+    last = int(np.flatnonzero(rows)[-1])
+    before = float(rows[last - 1]) if last else 0.0
+    ratio = min(float(rows[last]) / before, 1.0) if before else 0.0
+    return float(rows[last]) * sum(ratio**k for k in range(1, _FURTHER + 1))

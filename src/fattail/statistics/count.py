@@ -129,7 +129,7 @@ def count(
         value = curator.release(counts, units.counts(len(names), whole=person is None))
         reach = discrete_laplace_reach(curator.noise(counts, units.moves), confidence) + (person is not None)
         # Where rows beyond the cap were lost, all of them may be in this group, or none.
-        ends = cap.most * np.stack((value - reach, (value + reach) * (1 + 2 * cap.lost)), axis=1)
+        ends = cap.most * np.stack((value - reach, (value + reach) * (1 + cap.lost) / (1 - cap.lost)), axis=1)
         value, ends = cap.most * value / (1 - cap.lost), np.maximum(ends, 0.0)
     if by is None:
         return Release(float(value[0]), tuple(ends[0].tolist()), curator.report(), confidence=confidence, quantity="count")

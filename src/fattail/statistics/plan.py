@@ -23,7 +23,7 @@ class GroupRules:
     """Share of the number of units. A per mille is enough for many rows (arXiv 2604.11820); this one is for a thousand."""
     cap: float = 0.1
     """Share of the numbers of persons by octave of their rows, where every row counts. At epsilon 1 an octave is seen from about
-    115 persons on."""
+    200 persons on."""
     stage: float = 75.0
     """``n epsilon`` of one stage of the location; a selection among m cells misses one that holds all rows with a chance of about
     ``m exp(-n epsilon / 4)``: 6e-5 for a stage of 8192 cells."""
