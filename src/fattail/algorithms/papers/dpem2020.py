@@ -4,6 +4,23 @@ Theorem 2 is ``smoothed_mean``, Theorem 3 ``local_mean``, Algorithm 1 ``clipped_
 Theorem 3 applied to gradients ``local_em``. Common to the EM variants: corrected gradients
 (``em_models``), exact sensitivities and composition, full batches by default (a factor ``sqrt(T)`` less noise
 than splitting), and where a number that the paper assumes known is missing, a released one.
+
+================  =========================================  ======================================================
+paper             here                                       where
+================  =========================================  ======================================================
+tau               ``moment_bound``                           Theorem 2; Algorithm 2, input
+s                 ``s``, ``scale``                           Theorem 2; Algorithm 2, line 1
+beta (precision)  ``BETA``, ``math.sqrt(log_d)``             Theorem 2; Algorithm 2, line 1
+epsilon~          ``_epsilon_tilde``                         Algorithm 2, line 1
+zeta              ``failure``                                Algorithm 2, line 1
+D_t               ``folds`` of the schedule, with ``split``  Algorithm 2, line 1
+beta^0            ``problem.init``, or ``problem.start``     Algorithms 1 and 2, input
+nabla q_i         ``_terms(problem)``                        Algorithm 1, line 2; Algorithm 2, line 3
+C                 ``clip``, the radius of ``InBall``         Algorithm 1, line 3
+g^(t-1)           ``Smoothed``                               Algorithm 2, lines 3 and 4
+eta, T            ``schedule.step``, ``schedule.steps``      Algorithm 1, lines 1 and 4; Algorithm 2, lines 2 and 5
+beta^t            ``beta`` of ``run``                        Algorithm 1, line 4; Algorithm 2, line 5
+================  =========================================  ======================================================
 """
 
 from __future__ import annotations
