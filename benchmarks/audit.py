@@ -1,6 +1,6 @@
 """Attack every mechanism through the curator, and every method of the registry through its public estimator.
 
-    python benchmarks/audit.py [--quick] [--seconds S] [--mutant-seconds S] [--only NAME ...]
+    python benchmarks/audit.py [--quick] [--seconds S] [--mutant-seconds S] [--workers W] [--only NAME ...]
 
 For each method and each nominal epsilon: the pair of neighbours that moves its releases most
 (``audit_cases.py``), many fits on each, and the likelihood ratio of everything released as the
@@ -273,7 +273,8 @@ def publish() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="epsilon 4 only, nothing written")
+    parser.add_argument("--quick", action="store_true", help="epsilon 4 and no mutants of methods; nothing is written")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--seconds", type=float, default=12.0, help="processor time for each row")
     parser.add_argument("--mutant-seconds", type=float, default=60.0, help="the same for each mutant, at most")
     parser.add_argument("--resume", action="store_true", help="keep the rows that are there")
@@ -287,15 +288,15 @@ def main() -> None:
     chosen = [k for k, c in enumerate(found) if not options.only or any(o in c.name for o in options.only)]
     confidence = 1 - 0.05 / (len(EPSILONS) * len(found))
     jobs = [Job(k, 4.0, 1.0, options.seconds, confidence) for k in chosen]
-    jobs += [Job(k, mutant_epsilon(found[k]), 0.5, options.mutant_seconds, 0.95) for k in chosen]
     if not options.quick:
+        jobs += [Job(k, mutant_epsilon(found[k]), 0.5, options.mutant_seconds, 0.95) for k in chosen]
         jobs += [Job(k, eps, 1.0, options.seconds, confidence) for eps in (1.0, 0.5) for k in chosen]
     order = sorted(chosen, key=lambda k: found[k].method == "auto")  # what takes longest comes last
     whole = not (options.quick or options.only)
     rows = read() if whole and options.resume else []
     there = {(r["estimator"], r["method"], r["options"], r["epsilon"], r["noise_factor"]) for r in rows}
     jobs = [job for job in jobs if job.key not in there]
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(options.workers) as pool:
         if whole and not (options.resume and MECHANISMS.exists()):
             both = [(k, factor) for k in range(len(mechanisms())) for factor in (1.0, 0.5)]
             save(list(pool.map(attack_mechanism, *zip(*both, strict=True))), MECHANISMS)

@@ -13,6 +13,7 @@ __version__ = "0.2.0.dev0"
 _WHERE = {
     "LocalRandomizer": "estimators.means",
     "Release": "results.release",
+    "Summary": "results.summary",
     "mean": "statistics.mean",
     "Budget": "privacy.budget",
     "BudgetExceededError": "privacy.ledger",

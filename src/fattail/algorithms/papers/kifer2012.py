@@ -45,7 +45,7 @@ def two_stage(curator: Curator, data: PrivateData, loss: Loss, options: Options)
     K, tau, level = units.find(curator, data)
 
     def table(b: Block) -> Floats:
-        X = b.X.toarray() if hasattr(b.X, "toarray") else b.X
+        X = np.asarray(b.X.toarray() if hasattr(b.X, "toarray") else b.X, dtype=np.float64)
         response = np.clip(-loss.derivative(np.full(len(b), level), b.y), -tau, tau)
         return np.column_stack([np.clip(X, -K, K), response])
 

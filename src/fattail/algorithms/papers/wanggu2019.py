@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.algorithms.parts.geometry import hard_threshold, project_ball
 from fattail.algorithms.parts.iht import UNITS, Options, SparseUnits, residual_rows
-from fattail.algorithms.parts.support_fit import typical
+from fattail.algorithms.parts.support_fit import squared_lengths, typical
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
 from fattail.losses import Loss
@@ -37,8 +37,8 @@ def dp_ight(curator: Curator, data: PrivateData, loss: Loss, options: Options) -
     K, _, level = units.find(curator, data)
 
     def lengths(b: Block) -> Floats:
-        X = b.X.multiply(b.X).sum(axis=1) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
-        return np.sqrt(np.asarray(X, dtype=np.float64).ravel()) * np.abs(loss.derivative(np.full(len(b), level), b.y))
+        squares = squared_lengths(b.X, np.ones(data.d)) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
+        return np.sqrt(squares) * np.abs(loss.derivative(np.full(len(b), level), b.y))
 
     radius = typical(curator, length, data, lengths, 0.5)
     step = (1 / loss.curvature) * 3 / K**2 * (options.step or 1.0)
