@@ -17,6 +17,7 @@ FINE = [
     'RATE = 0.3\n"""Share of rows that we look at."""\n',
     'class C:\n    low: float = 0.3\n    high: float = 0.7\n    """Ends of the range."""\n',
     'class C:\n    """Numbers.\n\n    rate : share of rows\n    """\n\n    rate: float = 0.3\n',
+    'def f(x, rate=0.3):\n    """Do.\n\n    rate : float\n        Share of rows.\n    """\n',
     "def f(x):\n    return 0.5 * x + 2.0 * x - 0.25 + 1024.0 + 0.0\n",
 ]
 NOT = [
