@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ def explained(body: list[ast.stmt], k: int, lines: list[str], docstring: str) ->
     below = next((other for other in body[k + 1 :] if not isinstance(other, ast.AnnAssign)), None)
     if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
         return True
-    if any(name in docstring.replace(",", " ").split() for name in names):
+    if names & set(re.findall(r"\w+", docstring)):
         return True
     if any("#" in lines[i - 1] for i in range(node.lineno, (node.end_lineno or node.lineno) + 1)):
         return True
