@@ -81,7 +81,13 @@ class PrivateData:
 
     def with_labels(self, labels: Labels) -> PrivateData:
         """The same rows, their target read as labels."""
-        other = PrivateData(self._source, labels=labels)
+        return self._like(PrivateData(self._source, labels=labels))
+
+    def for_one_fit(self) -> PrivateData:
+        """The same rows, without what a source remembers of earlier fits."""
+        return self._like(PrivateData(self._source.for_one_fit()))
+
+    def _like(self, other: PrivateData) -> PrivateData:
         other.n, other._block_rows, other._fold, other._copied = self.n, self._block_rows, self._fold, self._copied
         return other
 

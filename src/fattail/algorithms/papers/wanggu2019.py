@@ -36,7 +36,7 @@ def dp_ight(curator: Curator, data: PrivateData, loss: Loss, options: Options) -
     K, _, level = units.find(curator, data)
 
     def lengths(b: Block) -> Floats:
-        squares = squared_lengths(b.X, np.ones(data.d)) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
+        squares = squared_lengths(b.X, np.ones(b.X.shape[1])) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
         return np.sqrt(squares) * np.abs(loss.derivative(np.full(len(b), level), b.y))
 
     radius = typical(curator, length, data, lengths, 0.5)
