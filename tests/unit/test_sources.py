@@ -226,3 +226,12 @@ def test_what_a_stream_gave_to_an_earlier_fit_is_forgotten():
         for _ in range(2):
             fattail.DPLinearRegression(method="smoothed", splitting=True, random_state=0).fit(source)
             X[7] += 1.0
+
+
+def test_more_rows_than_sums_can_hold_are_refused_before_the_charge():
+    """The terms of a second moment are below 7 * 2^30: a sum over 2^31 rows could leave 64 bits."""
+    rows = np.zeros((10, 2))
+    with fattail.Budget(1.0, 1e-5) as budget:
+        with pytest.raises(ValueError, match="at most 1,073,741,824 rows"):
+            fattail.DPMean(1.0, 1e-5).fit(Chunks(lambda: [rows], n=2**30 + 1))
+        assert not budget.history
