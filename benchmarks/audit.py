@@ -33,6 +33,7 @@ import numpy as np
 from scipy import stats
 
 import fattail
+import pictures
 from audit_cases import DELTA, Case, cases, fitted, worst_pair
 from audit_mechanisms import mechanisms
 from fattail import audit
@@ -265,46 +266,9 @@ Again with `make audit`; how it works is in {{mod}}`fattail.audit`.
 """
 
 
-FLOOR = 0.02
-
-
-def plot(rows: list[dict[str, str]]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True)
-    for axis, gaussian in zip(axes, (True, False), strict=True):
-        kind = [r for r in rows if bool(r["lower_bound_gaussian"]) == gaussian]
-        for marker, color, factor, refuted, label in (
-            ("o", "tab:blue", "1.0", "False", "as shipped"),
-            ("s", "tab:red", "1.0", "True", "as shipped, refuted"),
-            ("x", "tab:orange", "0.5", "True", "half the noise, caught"),
-            ("+", "tab:gray", "0.5", "False", "half the noise, not caught"),
-        ):
-            chosen = [r for r in kind if (r["noise_factor"], r["refuted"]) == (factor, refuted)]
-            if not chosen:
-                continue
-            jitter = np.random.default_rng(0).uniform(0.88, 1.14, len(chosen))
-            at = [float(r["epsilon"]) * j for r, j in zip(chosen, jitter, strict=True)]
-            axis.scatter(at, [max(best_bound(r), FLOOR) for r in chosen], marker=marker, color=color, label=label, alpha=0.7)
-        line = np.geomspace(0.3, 6.0)
-        axis.plot(line, line, "k--", label="claim")
-        axis.set(xscale="log", yscale="log", xlabel="nominal epsilon")
-        axis.set_title("Gaussian releases: bound uses that" if gaussian else "others: bound for any mechanism", fontsize=10)
-        axis.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
-        axis.minorticks_off()
-        axis.legend(fontsize=8)
-    axes[0].set_ylabel("lower bound on epsilon")
-    axes[0].set_yticks([FLOOR, 0.1, 1.0, 10.0], [f"below {FLOOR:g}", "0.1", "1", "10"])
-    figure.suptitle("Attacks on every method: lower bounds against the claim")
-    figure.savefig(PAGE.with_suffix(".png"), dpi=120, bbox_inches="tight")
-
-
 def publish() -> None:
     PAGE.write_text(page(read(), read(MECHANISMS)))
-    plot(read())
+    pictures.audit()
 
 
 def main() -> None:

@@ -24,14 +24,14 @@ import numpy as np
 from scipy import sparse
 
 import fattail
-from fattail import audit
+from fattail import audit, catalog
 from fattail.privacy import Budget, events
 from fattail.privacy.events import total_cost
 
 RESULTS = Path(__file__).parent / "results" / "audit_recorder.csv"
 EPSILON, DELTA = 1.0, 1e-5
-UNSUPERVISED = ("DPMean", "DPGaussianMixture")
-CLASSIFIERS = ("DPLogisticRegression", "DPSparseClassifier")
+UNSUPERVISED = tuple(e.name for e in catalog.entries() if e.target == "none")
+CLASSIFIERS = tuple(e.name for e in catalog.entries() if e.target == "labels")
 ROW = 5  # the one that is replaced
 
 Data = tuple[Any, ...]
@@ -51,8 +51,13 @@ class Target:
 
     def fit(self, *data: Any) -> Any:
         """Fit with secure noise and an account of its own."""
-        sparse_ones = {"sparsity": 2} if "Sparse" in self.estimator else {}
-        options = {"epsilon": EPSILON, "delta": DELTA, "method": self.method, **sparse_ones, **self.options}
+        options = {
+            "epsilon": EPSILON,
+            "delta": DELTA,
+            "method": self.method,
+            **catalog.entry(self.estimator).example,
+            **self.options,
+        }
         return getattr(fattail, self.estimator)(ledger=Budget(EPSILON, DELTA), **options).fit(*data)
 
 

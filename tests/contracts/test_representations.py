@@ -13,10 +13,8 @@ from scipy import sparse
 import fattail
 from fattail import audit
 from forms import FORMS, SPARSE, STREAMS, labels, table
+from listed import CLASSIFIERS, METHODS, UNSUPERVISED, example
 
-METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
-UNSUPERVISED = ("DPMean", "DPGaussianMixture")
-CLASSIFIERS = ("DPLogisticRegression", "DPSparseClassifier")
 DENSE = ("DPGaussianMixture", "DPMixtureOfRegressions", "DPMissingCovariateRegression")
 # A report for each row, in their order: other rows, other reports.
 LOCAL = "local"
@@ -25,7 +23,7 @@ NAMES = {"attribute feature_names_in_", "model file", "card", "pickle", "attribu
 
 
 def fit(name, method):
-    options = {"sparsity": 2} if "Sparse" in name else {}
+    options = example(name)
 
     def fitted(*data):
         return getattr(fattail, name)(epsilon=4.0, delta=1e-5, method=method, **options).fit(*data)
