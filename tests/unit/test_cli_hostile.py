@@ -461,6 +461,19 @@ def test_an_interrupted_fit_says_what_was_charged(capsys: Any, claims: Path, led
     assert code == 130 and "no ledger was charged" in err
 
 
+def test_ctrl_c_while_the_program_loads_is_one_line(capsys: Any, monkeypatch: Any) -> None:
+    from fattail.__main__ import main as start
+
+    class Interrupted:
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name == "fattail.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "fattail.cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    assert start(["methods"]) == 130 and capsys.readouterr().err == "fattail: stopped; nothing was charged\n"
+
+
 def test_a_ledger_that_is_locked_or_full_is_one_sentence(capsys: Any, claims: Path, ledger: Path, monkeypatch: Any) -> None:
     connect = sqlite3.connect
     holder = connect(ledger, isolation_level=None)
