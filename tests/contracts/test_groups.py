@@ -132,7 +132,7 @@ def test_cells_of_one_contribution_are_not_negative_and_add_up_to_its_mass():
     for mass in (ONE, ONE - 1, 12345, 1, 0):
         n = len(values)
         # Every contribution is in a group of its own.
-        made = units.Units(n, 2, np.arange(n), values, np.full(n, mass, dtype=np.int64), np.arange(n))
+        made = units.Contributions(n, 2, np.arange(n), values, np.full(n, mass, dtype=np.int64), np.arange(n))
         for each in (2, 3):
             table = made.cells(n, 0.0, 1.0, each)._value
             assert table.min() >= 0 and (table.sum(axis=1) == mass).all()

@@ -11,7 +11,7 @@ import fattail
 from fattail.cli import outputs
 from fattail.cli.answers import Answer, missing_note
 from fattail.cli.paying import Till
-from fattail.cli.requests import estimator_of
+from fattail.cli.requests import check_different, estimator_of
 from fattail.cli.rows import Reading
 from fattail.cli.shared import (
     Account,
@@ -244,6 +244,7 @@ def _about(groups: str | None, seed: int | None, **options: Any) -> dict[str, An
     """Options of the command in the words of the functions."""
     if groups is not None and not split(groups):
         raise UsageError("--groups needs at least one group")
+    check_different("--groups", split(groups))
     return options | {"groups": None if groups is None else split(groups), "random_state": seed}
 
 

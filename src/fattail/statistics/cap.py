@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.privacy import Curator, Laplace
-from fattail.statistics.units import OCTAVES, Units
+from fattail.statistics.units import OCTAVES, Contributions
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Cap(NamedTuple):
 NO_CAP = Cap(1, 1.0, 0.0)
 
 
-def release_cap(curator: Curator, release: Laplace, sums: Laplace, units: Units, groups: int) -> Cap:
+def release_cap(curator: Curator, release: Laplace, sums: Laplace, units: Contributions, groups: int) -> Cap:
     """Noisy numbers of persons by octave of their rows, and the cap that balances noise and lost rows of a typical group.
 
     Parameters
@@ -44,7 +44,7 @@ def release_cap(curator: Curator, release: Laplace, sums: Laplace, units: Units,
     curator : Curator
     release, sums : Laplace
         Planned for these numbers, and for the sums that will be capped.
-    units : Units
+    units : Contributions
     groups : int
         As far as known.
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fattail.privacy import Curator, Laplace
 from fattail.statistics.plan import RULES
 from fattail.statistics.shape import Shape
-from fattail.statistics.units import Units
+from fattail.statistics.units import Contributions
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ class Cells:
         return np.asarray(self.table @ weights), self.noise * math.sqrt(float(weights @ weights))
 
 
-def release_cells(curator: Curator, release: Laplace, units: Units, groups: int, shape: Shape) -> Cells:
+def release_cells(curator: Curator, release: Laplace, units: Contributions, groups: int, shape: Shape) -> Cells:
     """Release the cells of all groups.
 
     Parameters
@@ -98,7 +98,7 @@ def release_cells(curator: Curator, release: Laplace, units: Units, groups: int,
     curator : Curator
         Has planned ``release``.
     release : Laplace
-    units : Units
+    units : Contributions
     groups : int
     shape : Shape
         Public ends, and the number of units that count as it was released.

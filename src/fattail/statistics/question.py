@@ -17,7 +17,7 @@ from fattail.rows.named import NamedColumns
 from fattail.rows.persons import person_codes
 from fattail.statistics.labels import Name, check_groups, declared_codes, occurring_codes, refuse_missing
 from fattail.statistics.partition import NamesAboveThreshold
-from fattail.statistics.units import Units, units_of_persons, units_of_rows
+from fattail.statistics.units import Contributions, units_of_persons, units_of_rows
 
 Floats = NDArray[np.float64]
 
@@ -86,7 +86,7 @@ class Question:
         """Whether it is public how many units count: all of them."""
         return self.is_public and self.by is None and self.missing != "drop" and not self.is_capped
 
-    def read(self, data: Any, column: Any = None, *, sums: bool = False) -> Units:
+    def read(self, data: Any, column: Any = None, *, sums: bool = False) -> Contributions:
         """Bring the columns through the door and make units of their rows; ``sums`` as in `units_of_persons`."""
         names = NamedColumns(
             data,
@@ -141,8 +141,8 @@ class Question:
         )
 
     def name_groups(
-        self, curator: Curator, release: NamesAboveThreshold | None, units: Units
-    ) -> tuple[tuple[Name, ...], Floats, Units]:
+        self, curator: Curator, release: NamesAboveThreshold | None, units: Contributions
+    ) -> tuple[tuple[Name, ...], Floats, Contributions]:
         """Names of the groups, their noisy counts if they had to be found, and the units in them.
 
         *Privacy.* Each unit votes for one of its groups. Proof: ``partition.proof.md``.

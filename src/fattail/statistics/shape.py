@@ -13,7 +13,7 @@ from fattail.columns.location import find_locations, signed_counts
 from fattail.privacy import Bounded, Curator
 from fattail.robust.base import ONE
 from fattail.statistics.plan import RULES, GroupPlan
-from fattail.statistics.units import Units
+from fattail.statistics.units import Contributions
 
 # A half-width must leave the curator something to hide, and must not be lost beside the ends.
 _NARROWEST, _RELATIVE = 2.0**-140, 2.0**-50
@@ -31,7 +31,7 @@ class Shape(NamedTuple):
     rows: float
 
 
-def release_shape(curator: Curator, plan: GroupPlan, units: Units, groups: int) -> Shape:
+def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, groups: int) -> Shape:
     """Describe the units' values, one value per unit, and choose the ends for a group of typical size.
 
     Notes

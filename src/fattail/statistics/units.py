@@ -30,7 +30,7 @@ OCTAVES = 33
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Units:
+class Contributions:
     """Contributions, one for each pair of a unit and a group that it is in. What leaves is a `Bounded`.
 
     Attributes
@@ -68,7 +68,7 @@ class Units:
         table = np.bincount(octave, minlength=OCTAVES).astype(np.int64)
         return Bounded(ONE * table, float(ONE * self.moves), "l1", unit=1.0 / ONE)
 
-    def capped(self, most: int) -> Units:
+    def capped(self, most: int) -> Contributions:
         """The same units with masses in proportion to the person's rows, of which at most ``most`` count; so many are one."""
         assert self._rows is not None
         return replace(self, _masses=self._masses * np.minimum(self._rows, most) // most)
@@ -80,7 +80,7 @@ class Units:
         (some,) = np.nonzero(votes)
         return NamedCounts([self._names[k] for k in some.tolist()], votes[some], float(self.moves))
 
-    def within(self, names: Sequence[Name]) -> Units:
+    def within(self, names: Sequence[Name]) -> Contributions:
         """The same units, in these groups only; masses stay as they are."""
         assert self._names is not None
         place_of = {name: k for k, name in enumerate(names)}
@@ -119,13 +119,13 @@ class Units:
         return Bounded(table, float(self.moves * ONE), "l1", unit=1.0 / ONE)
 
 
-def units_of_rows(codes: Ints, values: Floats, *, public: bool, names: list[Name] | None = None) -> Units:
+def units_of_rows(codes: Ints, values: Floats, *, public: bool, names: list[Name] | None = None) -> Contributions:
     """Every row is a unit; rows with a negative code count in no group."""
     n, moves = (len(codes), 2) if public else (None, 1)
     kept = codes >= 0
     if not kept.all():
         codes, values = codes[kept], values[kept]
-    return Units(n, moves, codes, values, np.full(len(codes), ONE, dtype=np.int64), np.arange(len(codes)), names)
+    return Contributions(n, moves, codes, values, np.full(len(codes), ONE, dtype=np.int64), np.arange(len(codes)), names)
 
 
 def units_of_persons(
@@ -137,7 +137,7 @@ def units_of_persons(
     names: list[Name] | None = None,
     sums: bool = False,
     seed: int | None = None,
-) -> Units:
+) -> Contributions:
     """The rows of a person are one unit.
 
     With ``sums``, a value times its mass is the sum of the person's rows in the group, instead of their average times the mass.
@@ -163,7 +163,7 @@ def units_of_persons(
     drawn = start + np.minimum((_labels(count, seed) * rows).astype(np.int64), rows - 1)
     n, moves = (count, 2) if public else (None, 1)
     masses = (size * ONE // own_rows).astype(np.int64)
-    return Units(n, moves, codes[first], value, masses, pair[drawn[some]], names, own_rows.astype(np.int64))
+    return Contributions(n, moves, codes[first], value, masses, pair[drawn[some]], names, own_rows.astype(np.int64))
 
 
 def _finite(values: Floats) -> Floats:
