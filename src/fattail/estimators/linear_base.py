@@ -263,5 +263,9 @@ def check_number(name: str, value: Any, low: float, closed: bool = False) -> Non
     """Refuse a number outside (low, inf), or [low, inf) if closed; "auto" and None pass."""
     if value is None or is_auto(value):
         return
-    if isinstance(value, (bool, str)) or not (math.isfinite(value) and (value > low or (closed and value == low))):
+    if (
+        not isinstance(value, (int, float, np.number))
+        or isinstance(value, bool)
+        or not (math.isfinite(value) and (value > low or (closed and value == low)))
+    ):
         raise ValueError(f"{name} must be {'at least' if closed else 'larger than'} {low:g} and finite, got {value!r}")

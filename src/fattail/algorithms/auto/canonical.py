@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from fattail import _kernels
 from fattail._tools.numbers import TINY
 from fattail.algorithms.auto.linear import hopeless
 from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare
@@ -186,7 +187,7 @@ def best_radius(curator: Curator, release: Gaussian, data: PrivateData, parts: P
 
     def codes(block: Block) -> Floats:
         u, r = parts(block)
-        length = np.abs(r) * np.sqrt(np.einsum("ij,ij->i", u, u, dtype=np.float64))
+        length = np.abs(r) * np.sqrt(_kernels.row_dots(u, u))
         octave: Floats = np.clip(np.frexp(length)[1] - c.lowest, 0, c.octaves - 1).astype(np.float64)
         return octave[:, None]
 
