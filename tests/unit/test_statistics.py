@@ -186,6 +186,19 @@ def test_what_means_nothing_is_refused_before_data_are_touched(options):
         fattail.total(object(), "cost", **options)
 
 
+def test_columns_of_any_size_are_answered():
+    rng = np.random.default_rng(0)
+    g = rng.integers(0, 3, 2000)
+    columns = [np.zeros(2000), rng.choice([1e308, -1e308, 0.0], 2000), np.full(2000, 5e-324), rng.lognormal(0, 30, 2000)]
+    for x in columns:
+        for options in ({"by": g, "groups": [0, 1, 2]}, {"person": g + 3 * np.arange(2000)}, {"relation": "add-remove"}):
+            for seed in range(3):
+                for function in (fattail.mean, fattail.total):
+                    answer = function(x, **options, epsilon=8.0, random_state=seed)
+                    low, high = np.reshape(answer.interval, (-1, 2)).T
+                    assert np.isfinite(answer.value).all() and (low <= high).all()
+
+
 def test_too_few_rows_are_told_from_public_numbers():
     with pytest.raises(ValueError, match="too few"):
         fattail.mean({"x": [1.0] * 20, "g": ["a"] * 20}, "x", by="g", groups=["a"])

@@ -25,6 +25,8 @@ from fattail.statistics.partition import NamedCounts
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_LARGEST = 2.0**120
+"""Larger numbers count as this one where a column is described: octaves end at 2^128, and a tail needs some beyond its start."""
 OCTAVES = 33
 """Of the number of a person's rows; the last one holds all that are more."""
 
@@ -167,7 +169,8 @@ def units_of_persons(
 
 
 def _finite(values: Floats) -> Floats:
-    return np.where(np.isfinite(values), values, 0.0)
+    """Values that a description can tell apart: not infinite, nor beyond its octaves."""
+    return np.clip(np.where(np.isfinite(values), values, 0.0), -_LARGEST, _LARGEST)
 
 
 def _labels(count: int, seed: int | None) -> Floats:
