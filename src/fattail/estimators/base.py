@@ -145,6 +145,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
         """The checks that need no row."""
+        data = data.for_one_fit()
         name = type(self).__name__
         if data.is_sparse and not accept_sparse:
             raise ValueError(f"{name} takes dense rows only, got CSR rows.")
