@@ -65,8 +65,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             warn_leak(f"epsilon={self.epsilon:g} promises little: what is known of a person may change by a factor of {odds}")
         if self.delta * data.n > 1:
             warn_leak(
-                f"delta={self.delta:g} is more than 1 / n for {data.n} rows: to publish a row at random would meet such a claim; "
-                "choose it far below 1 / n"
+                f"delta={self.delta:g} is more than 1 / n for {data.n} {data.unit}s: to publish a {data.unit} at random would "
+                "meet such a claim; choose it far below 1 / n"
             )
 
     def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
@@ -77,8 +77,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if noise > most:
             rows = math.ceil((3 * noise / most) ** power * data.n)
             warn_utility(
-                f"{data.n:,} rows are few for {data.d:,} columns at epsilon={self.epsilon:g} and method={self.method!r}: noise "
-                f"will be about as large as the signal; {rows:,} rows would do"
+                f"{data.n:,} {data.unit}s are few for {data.d:,} columns at epsilon={self.epsilon:g} and "
+                f"method={self.method!r}: noise will be about as large as the signal; {rows:,} {data.unit}s would do"
             )
 
     def _warn_of_scores(self, asked: bool = True) -> None:
@@ -102,6 +102,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         accept_sparse: bool = True,
         labels: Labels | None = None,
+        person: Any = None,
         ensure_min_samples: int = 1,
         ensure_all_finite: bool | str = True,
     ) -> PrivateData:
@@ -111,9 +112,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         curator's check of the file, not a release. Streams (files, clusters) are not read for it; see `fattail.rows.sources`.
         """
         if isinstance(X, PrivateData):
+            if person is not None:
+                raise ValueError("PrivateData already knows whose rows it holds: pass person= where it is made")
             return self._stream(X if labels is None else X.with_labels(labels), accept_sparse, ensure_min_samples)
         if is_stream(X):
-            return self._stream(PrivateData(X, y, labels=labels), accept_sparse, ensure_min_samples)
+            return self._stream(PrivateData(X, y, labels=labels, person=person), accept_sparse, ensure_min_samples)
+        if isinstance(person, str):
+            if not is_frame(X):
+                raise ValueError(f"person={person!r} names a column, and the rows have no named columns: pass an array of ids")
+            X, person = take_target(X, person)
         if isinstance(y, str) and is_frame(X):
             X, y = take_target(X, y)
         rows = rows_of(X)
@@ -135,7 +142,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             checked = validate_data(self, rows, *(() if y is None else (y,)), **options)
         if is_frame(X):
             validate_data(self, X, skip_check_array=True)  # names of columns
-        return PrivateData(*((checked,) if y is None else checked))
+        return PrivateData(*((checked,) if y is None else checked), person=person)
 
     def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
         """The checks that need no row."""
@@ -145,7 +152,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.method in self._at_once:
             data.check_in_memory(f"method={self.method!r}")  # before anything is charged
         if data.n < ensure_min_samples:
-            raise ValueError(f"Found {data.n} rows while a minimum of {ensure_min_samples} is required by {name}.")
+            raise ValueError(f"Found {data.n} {data.unit}s while a minimum of {ensure_min_samples} is required by {name}.")
         if get_tags(self).target_tags.required and not data.has_target:
             raise ValueError(f"{name} requires y to be passed: an array, or the name of a column.")
         self.n_features_in_ = data.d
@@ -153,14 +160,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.asarray(data.columns, dtype=object)
         return data
 
-    def _make_curator(self) -> Curator:
+    def _make_curator(self, data: PrivateData) -> Curator:
         return Curator(
             self.epsilon,
             self.delta,
             random_state=self.random_state,
             ledger=self.ledger,
             label=f"{type(self).__name__}(method={self.method!r})",
-            subject=Subject.of(getattr(self, "feature_names_in_", range(self.n_features_in_))),
+            subject=Subject.of(getattr(self, "feature_names_in_", range(self.n_features_in_)), unit=data.unit),
         )
 
 

@@ -160,7 +160,7 @@ class LinearModel(LinearPredictor):
         radius = math.inf if self.radius is None else float(self.radius)
         target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept)
         self._announce(data)
-        curator = self._make_curator()
+        curator = self._make_curator(data)
         fit = self._run(curator, data, target)
         self.n_iter_ = fit.n_iter
         self.privacy_ = curator.report()

@@ -107,12 +107,25 @@ class DPMean(PrivateEstimator):
         self.confidence = confidence
         self.missing = missing
 
-    def fit(self, X: Any, y: Any = None) -> DPMean:
-        """Release the private mean of each column of ``X`` (rows are people); ``y`` is ignored."""
+    def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMean:
+        """Release the private mean of each column of ``X``; ``y`` is ignored.
+
+        Parameters
+        ----------
+        X : array, frame, CSR matrix of shape (n, d), or a source of rows
+        y : ignored
+        person : array of shape (n,) or column name, optional
+            Whose row each is. A person is then protected with all of their rows, and counts once: what is estimated is the
+            mean over persons of the mean of their rows. Without it, a row is a person.
+
+        Returns
+        -------
+        self
+        """
         self._check_parameters()
-        data = self._private_data(X, ensure_all_finite=self.missing == "raise")
+        data = self._private_data(X, person=person, ensure_all_finite=self.missing == "raise").averages()
         self._announce(data)
-        curator = self._make_curator()
+        curator = self._make_curator(data)
         estimate = self._algorithm()(curator, data)
         self.mean_: Floats = estimate.value
         self.interval_: Floats = estimate.interval(self.confidence)

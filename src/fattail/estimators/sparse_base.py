@@ -166,7 +166,7 @@ class SparseModel(LinearPredictor):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         self._check_shapes(data.d)
         self._announce(data)
-        curator = self._make_curator()
+        curator = self._make_curator(data)
         with np.errstate(all="ignore"):
             coef, intercept = self._run(curator, data, self._loss())
         self.privacy_ = curator.report()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fattail.rows.classes import Labels
 from fattail.rows.order import Fold, Sample
 from fattail.rows.passes import Block, Job, Partial, cut, picked
+from fattail.rows.persons import Persons
 from fattail.rows.sources import Arrays, Reader, as_source
 
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
@@ -48,6 +49,9 @@ class PrivateData:
     y : array of shape (n,) or column name, optional
     labels : Labels, optional
         The two classes that y holds; behind the door they are 0 and 1.
+    person : array of shape (n,) or column name, optional
+        Whose row each is. The unit of privacy is then a person, and ``n`` the number of persons; the rows are brought into
+        memory, since those of a person may lie anywhere.
     block_bytes : int, optional
         Size of the blocks handed to partial sums. Changes speed, never a result.
 
@@ -59,12 +63,26 @@ class PrivateData:
     PrivateData(n=10, d=3, sparse=False)
     """
 
-    def __init__(self, X: Any, y: Any = None, *, labels: Labels | None = None, block_bytes: int | None = None) -> None:
-        self._source = as_source(X, y, labels)
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        labels: Labels | None = None,
+        person: Any = None,
+        block_bytes: int | None = None,
+    ) -> None:
+        self._source = as_source(X, y, labels, person)
         self.n, self.d = self._source.n, self._source.d
+        self.unit = "row" if person is None else "person"  # what n counts, and what is protected
         self._fold: Fold | None = None  # the rows that count, if not all of the source's
         self._copied: Fold | None = None  # the rows that the source holds, in their secret order
         self._block_rows = block_rows(self._source.row_bytes, block_bytes)
+
+    @property
+    def has_several_rows(self) -> bool:
+        """Whether a person may have several rows, whose contributions are averaged."""
+        return isinstance(self._source, Persons)
 
     @property
     def is_sparse(self) -> bool:
@@ -82,7 +100,16 @@ class PrivateData:
     def with_labels(self, labels: Labels) -> PrivateData:
         """The same rows, their target read as labels."""
         other = PrivateData(self._source, labels=labels)
-        other.n, other._block_rows, other._fold, other._copied = self.n, self._block_rows, self._fold, self._copied
+        other.n, other.unit, other._block_rows = self.n, self.unit, self._block_rows
+        other._fold, other._copied = self._fold, self._copied
+        return other
+
+    def averages(self) -> PrivateData:
+        """One row per person: the mean of theirs. A target is left behind."""
+        if not isinstance(self._source, Persons):
+            return self
+        other = PrivateData(self._source.averages())
+        other.unit = self.unit
         return other
 
     def part(self, fold: Fold) -> PrivateData:
@@ -110,7 +137,7 @@ class PrivateData:
     def _gathered(self) -> PrivateData:
         """A copy of the rows that count."""
         assert self._fold is not None and isinstance(self._source, Reader)
-        positions = self._fold.positions()
+        positions = self._fold.positions(self._source.n)
         if isinstance(self._source, Arrays):
             ((X, y),) = self._source.read(0, self._source.n)
             chunks = iter([(X[positions], None if y is None else y[positions])])
@@ -118,7 +145,7 @@ class PrivateData:
         else:
             chunks = picked(self._source.read_alike(), 0, self._fold, self._source.n)
             order = np.searchsorted(np.sort(positions), positions)
-        (piece,) = cut(chunks, 0, self.n)
+        (piece,) = cut(chunks, 0, len(positions))
         block = piece.block()
         return self._holding(block.X[order], None if block.y is None else block.y[order], self._fold)
 
@@ -152,7 +179,7 @@ class PrivateData:
 
     def check_in_memory(self, who: str) -> None:
         """Refuse a stream to a method that needs more than sums over rows."""
-        if not isinstance(self._source, Arrays):
+        if not isinstance(self._source, (Arrays, Persons)):
             kind = type(self._source).__name__
             raise ValueError(
                 f"{who} needs all rows at once, as order statistics do, not sums over blocks: "
@@ -160,20 +187,30 @@ class PrivateData:
             )
 
     def _gather(self, compute: Callable[[Block], NDArray[Any]], rows: Fold | None = None) -> NDArray[Any]:
-        """Row-wise values, concatenated; for order statistics, which are not sums.
+        """Values of each row (of each person), concatenated; for order statistics, which are not sums.
 
         Those of a fold are in their secret order, so that what is done with them in turn does not depend on the table's.
         """
+        if isinstance(self._source, Persons):
+            return self._source.gather(compute, self._block_rows, self._counting(rows))
         self.check_in_memory("this method")
         assert isinstance(self._source, Arrays)
         fold = self._counting(rows)
         chunks = self._source.read(0, self._source.n)
         if fold is not None:
             ((X, y),) = chunks
-            order = fold.positions()
+            order = fold.positions(self._source.n)
             parts = (order[a : a + self._block_rows] for a in range(0, len(order), self._block_rows))
             chunks = ((X[part], None if y is None else y[part]) for part in parts)
         return np.concatenate([compute(piece.block()) for piece in cut(chunks, 0, self._block_rows)])
+
+    def _gather_rows(self, compute: Callable[[Block], NDArray[Any]], fold: Fold) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Values of each row of a fold, in its secret order, and the share of each row in its person."""
+        if isinstance(self._source, Persons):
+            block, shares = self._source.rows_in(fold)
+            return compute(block), shares
+        values = self._gather(compute, fold)
+        return values, np.ones(len(values))
 
     def __repr__(self) -> str:
         return f"PrivateData(n={self.n}, d={self.d}, sparse={self.is_sparse})"

@@ -49,6 +49,7 @@ from fattail.rows.door import (
     attempt,
     attempted,
     number_type,
+    plain_ids,
     rows_of,
     schema_of,
     shown,
@@ -75,9 +76,14 @@ class Job(Protocol):
     @property
     def fold(self) -> Fold | None: ...
 
+    @property
+    def block_rows(self) -> int: ...
+
     def __call__(
         self, chunks: Iterable[Chunk], start: int, mask: Mask | None = None, threads: int | None = None
     ) -> Sums | None: ...
+
+    def over(self, pieces: Iterator[Any], threads: int | None = None) -> Sums | None: ...
 
 
 class Source(ABC):
@@ -143,6 +149,20 @@ class Source(ABC):
             self._labels.check(kind)
         elif number_type(kind) is None:
             raise Refusal(f"y must hold numbers, got type {shown(kind)}")
+
+    def with_person(self, name: str) -> Source:
+        """The same rows, one column of which holds the ids of persons."""
+        other = copy.copy(self)
+        other.take_person(name)
+        return other
+
+    def take_person(self, name: str) -> None:
+        kind = type(self).__name__
+        raise Refusal(f"person={name!r} names a column, and {kind} data have no named columns: pass an array of ids")
+
+    def ids(self) -> NDArray[Any]:
+        """The column of ids."""
+        raise NotImplementedError
 
     def check(self) -> None:  # noqa: B027 (arrays are checked when they are made)
         """Refuse types that cannot be read; called once rows and target are known, before anything is charged."""
@@ -221,6 +241,8 @@ class Table(Reader):
     def __init__(self, schemas: Sequence[Schema], columns: Sequence[str] | None) -> None:
         self._schemas = schemas
         self._target: str | None = None
+        self._person: str | None = None
+        self._reads_ids = False
         self._choose(tuple(schemas[0].kinds) if columns is None else tuple(columns))
 
     def _choose(self, columns: tuple[str, ...]) -> None:
@@ -243,13 +265,31 @@ class Table(Reader):
 
     @property
     def _wanted(self) -> list[str]:
-        return [*self._features, *([] if self._target is None else [self._target])]
+        if self._reads_ids and self._person is not None:
+            return [self._person]
+        return [*self._features, *(name for name in (self._target, self._person) if name is not None)]
+
+    def take_person(self, name: str) -> None:
+        for schema in self._schemas:
+            schema.find((name,))
+        self._person = name
+        self._choose(tuple(c for c in self._features if c != name))
+
+    def ids(self) -> NDArray[Any]:
+        self._reads_ids = True
+        try:
+            parts = attempted("reading the ids", self._chunks(0, self.n))
+            return np.concatenate([np.asarray(part, dtype=object) for part, _ in parts])
+        finally:
+            self._reads_ids = False
 
     @property
     def _chunk_rows(self) -> int:
         return max(1, CHUNK_BYTES // self.row_bytes)
 
     def _chunk(self, table: Any) -> Chunk:
+        if self._reads_ids:
+            return plain_ids(table[self._person]), None
         rows = Columns([as_array(table[name]) for name in self._features], self._dtype)
         return rows, None if self._target is None else self._target_of(table[self._target])
 
@@ -476,6 +516,16 @@ def total(parts: Iterable[Sums | None]) -> Sums | None:
     return result
 
 
+def in_memory(source: Source) -> Chunk:
+    """All rows of a source side by side: dense, or CSR."""
+    assert isinstance(source, Reader)
+    chunks = list(source.read_alike())
+    rows = [X.dense() if isinstance(X, Columns) else X for X, _ in chunks]
+    targets = [y for _, y in chunks if y is not None]
+    whole = rows[0] if len(rows) == 1 else sparse.vstack(rows, "csr") if source.is_sparse else np.concatenate(rows)
+    return whole, np.concatenate(targets) if targets else None
+
+
 def _window(chunks: Iterable[Chunk], at: int, start: int, stop: int) -> Iterator[Chunk]:
     """Those rows of ``chunks``, the first of which is row ``at``, that lie in ``[start, stop)``."""
     for X, y in chunks:
@@ -494,8 +544,12 @@ def is_stream(X: Any) -> bool:
     return known or library(X) == "dask" or kind_of(X) in ("LazyFrame", "FileSystemDataset", "UnionDataset")
 
 
-def as_source(X: Any, y: Any = None, labels: Labels | None = None) -> Source:
-    """The source of what a user may pass as X."""
+def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any = None) -> Source:
+    """The source of what a user may pass as X; its positions are persons, where ``person`` says whose row each is."""
+    if person is not None and library(X) == "dask":  # rows of a person may lie in several partitions
+        X, y, person = (attempt("computing", v.compute) if library(v) == "dask" else v for v in (X, y, person))
+    if isinstance(person, str) and is_frame(X):
+        X, person = take_target(X, person)
     if isinstance(y, str) and is_frame(X):
         X, y = take_target(X, y)
     if library(X) == "dask":
@@ -512,6 +566,12 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None) -> Source:
         source = Chunks(X)
     else:
         source = Parquet(X)
+    if isinstance(person, str):
+        source = source.with_person(person)
     source = source.with_target(y, labels)
     source.check()
-    return source
+    if person is None:
+        return source
+    from fattail.rows.persons import Persons
+
+    return Persons(source, source.ids() if isinstance(person, str) else person)

@@ -90,12 +90,12 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     symmetric: Any = "auto"
     covariance_type: str = "spherical"
 
-    def fit(self, X: Any, y: Any = None) -> DPGaussianMixture:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPGaussianMixture:
         """Fit to rows X; y is ignored."""
         self._check_parameters()
-        data = self._private_data(X, accept_sparse=False)
+        data = self._private_data(X, accept_sparse=False, person=person)
         self._announce(data)
-        curator = self._make_curator()
+        curator = self._make_curator(data)
         if self._is_symmetric():
             fit = (
                 em.gaussian_mixture(curator, data, self._noise_scale())

@@ -71,12 +71,12 @@ class DPMissingCovariateRegression(LatentRegression):
 
     _model = "missing_covariates"
 
-    def fit(self, X: Any, y: Any = None) -> DPMissingCovariateRegression:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMissingCovariateRegression:
         """Fit to rows (X, y), NaN in X marking what is missing."""
         self._check_parameters()
-        data = self._private_pairs(X, y, ensure_all_finite="allow-nan")
+        data = self._private_pairs(X, y, person=person, ensure_all_finite="allow-nan")
         self._announce(data)
-        curator = self._make_curator()
+        curator = self._make_curator(data)
         if self.method == "auto":
             fit = em.missing_covariates(curator, data, self._noise_scale(), self._with_intercept())
         else:
