@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow test-lowest check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs wheel readme clean
+.PHONY: demo test test-slow test-lowest check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs wheel clean
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -12,6 +12,7 @@ _WHERE = {
     "DPMean": "estimators.means",
     "LocalRandomizer": "estimators.means",
     "Release": "results.release",
+    "Summary": "results.summary",
     "mean": "statistics.mean",
     "DPLinearRegression": "estimators.linear",
     "DPHuberRegressor": "estimators.linear",

@@ -99,7 +99,7 @@ def registry() -> tuple[Method, ...]:
 
 
 def markdown_table() -> str:
-    """The registry as the table of the README."""
+    """The registry as a table in Markdown."""
     rows = ["| estimator | `method=` | from | what differs from print |", "|---|---|---|---|"]
     rows += [
         f"| {', '.join(f'`{e}`' for e in m.estimators)} | `{m.name}` | {m.paper}, {m.algorithm} | {m.changed} |"

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.estimators.base import PrivateEstimator
+from fattail.results.summary import Summary
 from fattail.rows.classes import Labels, declared
 
 Floats = NDArray[np.float64]
@@ -28,6 +29,37 @@ class LinearPredictor(PrivateEstimator):
         with np.errstate(over="ignore", invalid="ignore"):
             scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
         return np.asarray(np.nan_to_num(scores), dtype=np.float64)
+
+    def summary(self, confidence: float = 0.95, joint: bool = False) -> Summary:
+        """The fitted model as a table; costs no budget.
+
+        Parameters
+        ----------
+        confidence : float
+            Level of the intervals.
+        joint : bool
+            Make all intervals hold together with this confidence, instead of each by itself.
+
+        Returns
+        -------
+        Summary
+            Coefficient, standard error, z, p and interval of every column and of the intercept. It prints as text and in
+            notebooks, and ``to_frame()`` makes a data frame of it. Methods that give no standard errors have NaN there.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fattail import DPHuberRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_t(3, size=(20_000, 2))
+        >>> y = X @ [1.0, 0.0] + rng.standard_t(2.5, size=20_000)
+        >>> table = DPHuberRegressor(random_state=0).fit(X, y).summary()
+        >>> table.names, bool(table.p[0] < 1e-6)
+        (('x0', 'x1', 'intercept'), True)
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        return Summary.of(self, names, confidence, joint)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

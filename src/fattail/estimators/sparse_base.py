@@ -206,27 +206,3 @@ class SparseModel(LinearPredictor):
         if len(names) != self.n_features_in_:
             raise ValueError(f"input_features should have length {self.n_features_in_}, got {len(names)}")
         return np.asarray(names, dtype=object)[self.support_]
-
-    def summary(self, most: int = 20) -> str:
-        """The model in words: selected columns by size of coefficient, intercept, and what was spent.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from fattail import DPSparseRegressor
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(-1, 1, (5000, 100))
-        >>> y = 3 * X[:, 2] - 2 * X[:, 40] + rng.standard_t(1.75, 5000)
-        >>> print(DPSparseRegressor(2, random_state=0).fit(X, y).summary().split(chr(10))[0])
-        2 of 100 columns, (1, 1e-06)-differentially private
-        """
-        names = self.get_feature_names_out()
-        coef = np.ravel(self.coef_)[self.support_]
-        order = np.argsort(-np.abs(coef), kind="stable")[:most]
-        width = max([len(str(names[j])) for j in order], default=0)
-        lines = [f"{len(coef)} of {self.n_features_in_} columns, ({self.epsilon:g}, {self.delta:g})-differentially private"]
-        lines += [f"  {names[j]!s:<{width}}  {coef[j]: .6g}" for j in order]
-        if len(coef) > most:
-            lines.append(f"  ... and {len(coef) - most} more")
-        lines.append(f"  {'(intercept)':<{width}}  {float(np.ravel(self.intercept_)[0]): .6g}")
-        return "\n".join(lines)

@@ -18,6 +18,7 @@ import numpy as np
 from fattail import __version__
 from fattail._tools.escape import Html, document, fragment, style, tag
 from fattail.privacy import PrivacyReport
+from fattail.results.summary import INTERCEPT, Summary
 
 SCHEMA = "fattail-card/1"
 # More rows than this are cut to the largest in size; a sparse model has few anyway.
@@ -26,12 +27,14 @@ _MOST_RESULTS = 60
 
 @dataclass(frozen=True)
 class Result:
-    """One released number and, where the method gives one, its interval."""
+    """One released number and, where the method gives them, its interval, standard error and p-value."""
 
     name: str
     value: float
     low: float | None = None
     high: float | None = None
+    error: float | None = None
+    p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ class Card:
             "quantity": self.quantity,
             "confidence": self.confidence,
             # JSON has no infinity: an open end is null.
-            "results": [{k: v if k == "name" or _finite(v) else None for k, v in asdict(r).items()} for r in self.results],
+            "results": [_plain(r) for r in self.results],
             "notes": list(self.notes),
         }
 
@@ -190,6 +193,12 @@ class Card:
         return fragment(style(_CSS), tag("main", *parts, tag("footer", footer), class_="fattail-card"))
 
 
+def _plain(result: Result) -> dict[str, Any]:
+    """A result in plain types; errors and p-values only where the method gives them."""
+    found = {k: v for k, v in asdict(result).items() if k not in ("error", "p") or v is not None}
+    return {k: v if k == "name" or _finite(v) else None for k, v in found.items()}
+
+
 def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
@@ -207,24 +216,27 @@ def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Re
             for k, center in enumerate(estimator.means_)
             for n, v in zip(labels, center, strict=True)
         )
-    quantity = "mean" if hasattr(estimator, "mean_") else "coefficient"
-    values = np.ravel(estimator.mean_ if quantity == "mean" else estimator.coef_).astype(float)
-    labels = names or [f"{'column ' if quantity == 'mean' else 'x'}{j}" for j in range(values.size)]
-    found = tuple(
-        Result(str(n), float(v), *(None if np.isnan(end) else float(end) for end in ends))
-        for n, v, *ends in zip(labels, values, *_ends(estimator, values.size), strict=True)
-        if quantity == "mean" or v != 0
-    )
-    if hasattr(estimator, "intercept_"):
-        found += tuple(Result("intercept", float(v)) for v in np.ravel(estimator.intercept_))
-    return quantity, found
+    if not hasattr(estimator, "mean_"):
+        return "coefficient", _coefficients(estimator, names)
+    values = np.ravel(estimator.mean_).astype(float)
+    ends = np.asarray(getattr(estimator, "interval_", np.full((values.size, 2), np.nan)), dtype=float).reshape(-1, 2)
+    labels = names or [f"column {j}" for j in range(values.size)]
+    return "mean", tuple(Result(str(n), float(v), *_known(*e)) for n, v, e in zip(labels, values, ends, strict=True))
 
 
-def _ends(estimator: Any, size: int) -> Any:
-    """Lower and upper ends of the intervals, NaN where there are none."""
-    if not hasattr(estimator, "interval_"):
-        return np.full((2, size), np.nan)
-    return np.asarray(estimator.interval_, dtype=float).reshape(size, 2).T
+def _coefficients(estimator: Any, names: Sequence[str] | None) -> tuple[Result, ...]:
+    """The rows of a model's summary; for models that have none, its coefficients."""
+    labels = names or [f"x{j}" for j in range(np.size(estimator.coef_))]
+    if not hasattr(estimator, "summary"):
+        found = [Result(str(n), float(v)) for n, v in zip(labels, np.ravel(estimator.coef_), strict=True) if v != 0]
+        return (*found, *(Result(INTERCEPT, float(v)) for v in np.ravel(getattr(estimator, "intercept_", ()))))
+    table = Summary.of(estimator, labels, getattr(estimator, "confidence", 0.95), joint=False)
+    rows = zip(table.low, table.high, table.standard_error, table.p, strict=True)
+    return tuple(Result(n, float(v), *_known(*r)) for n, v, r in zip(table.names, table.coefficient, rows, strict=True))
+
+
+def _known(*numbers: float) -> tuple[float | None, ...]:
+    return tuple(None if np.isnan(v) else float(v) for v in numbers)
 
 
 def _number(value: Any) -> str:
@@ -245,15 +257,22 @@ def _table(heads: Sequence[str], rows: Sequence[Html]) -> Html:
 def _results_table(results: Sequence[Result], quantity: str, interval: str) -> Html:
     shown = sorted(results, key=lambda r: -abs(r.value))[:_MOST_RESULTS] if len(results) > _MOST_RESULTS else results
     intervals = any(r.low is not None for r in shown)
+    tested = any(r.error is not None for r in shown)
     largest = max((abs(r.value) for r in shown), default=0.0)
     rows = []
     for r in shown:
         ends = tag("td", "" if r.low is None else f"{r.low:.5g} to {r.high:.5g}") if intervals else None
+        tests = [tag("td", _shown(v)) for v in (r.error, r.p)] if tested else []
         picture = _interval_plot(r) if intervals else _stem_plot(r, largest)
-        rows.append(tag("tr", tag("th", r.name), tag("td", f"{r.value:.5g}"), ends, tag("td", picture, class_="bar")))
-    heads = ["", quantity, *([interval, "each on its own scale, line at 0"] if intervals else [""])]
+        rows.append(tag("tr", tag("th", r.name), tag("td", f"{r.value:.5g}"), *tests, ends, tag("td", picture, class_="bar")))
+    heads = ["", quantity, *(["std. error", "p"] if tested else [])]
+    heads += [interval, "each on its own scale, line at 0"] if intervals else [""]
     rest = tag("p", f"The {len(shown)} largest of {len(results):,}; all are in the JSON.") if len(shown) < len(results) else None
     return fragment(_table(heads, rows), rest)
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
 
 
 def _interval_plot(r: Result) -> Html | None:
