@@ -15,12 +15,15 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
 from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
+from fattail.privacy.counting import counted
 from fattail.privacy.noise import noise_source
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import array_of, rows_of, take_target, target_of
 from fattail.rows.frames import Columns, is_column, is_frame
 from fattail.rows.sources import is_stream
+
+RELATIONS = ("replace-one", "add-remove")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -30,10 +33,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters are fields of a dataclass, so that a subclass lists only those it adds: scikit-learn
     reads them all from the signature of the constructor that this makes.
 
-    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``, ``_announce``
-    (what public numbers tell, before the charge), ``_make_curator``, an algorithm, then public
-    attributes and ``privacy_``. It starts by forgetting what an earlier fit released, since that was
-    paid for by another budget.
+    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``, ``_admit`` (a
+    curator; the number of rows where that is private; then ``_announce``, what public numbers tell,
+    before the charge), an algorithm, then public attributes and ``privacy_``. It starts by forgetting
+    what an earlier fit released, since that was paid for by another budget.
     """
 
     epsilon: float = 1.0
@@ -41,12 +44,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     method: str = "auto"
     random_state: int | None = None
     ledger: Any = None
+    relation: str = "replace-one"
 
     privacy_: PrivacyReport = field(init=False)
 
     _methods: ClassVar[tuple[str, ...]] = ()
     # Those of them that look at all rows at once, so that no stream of rows will do.
     _at_once: ClassVar[tuple[str, ...]] = ()
+    # Those that need the exact number of rows, so that it must be public.
+    _need_n: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -94,6 +100,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         noise_source(self.random_state)
         if self.method not in self._methods:
             raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
+        if self.relation not in RELATIONS:
+            raise ValueError(f"relation must be one of {', '.join(RELATIONS)}; got {self.relation!r}")
+        if self._n_is_private() and self.method in self._need_n:
+            others = ", ".join(m for m in self._methods if m not in self._need_n)
+            raise ValueError(
+                f"method={self.method!r} needs the exact number of rows, which relation={self.relation!r} keeps private; "
+                f"these methods do without: {others}"
+            )
+
+    def _n_is_private(self) -> bool:
+        """Whether the number of rows (of persons) is released before anything else, and nothing else of it is used."""
+        return self.relation == "add-remove"
 
     def _private_data(
         self,
@@ -160,15 +178,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.asarray(data.columns, dtype=object)
         return data
 
-    def _make_curator(self, data: PrivateData) -> Curator:
-        return Curator(
-            self.epsilon,
-            self.delta,
-            random_state=self.random_state,
-            ledger=self.ledger,
-            label=f"{type(self).__name__}(method={self.method!r})",
-            subject=Subject.of(getattr(self, "feature_names_in_", range(self.n_features_in_)), unit=data.unit),
-        )
+    def _admit(self, data: PrivateData) -> tuple[PrivateData, Curator]:
+        """The data as a method may see them, and the curator of its releases."""
+        label = f"{type(self).__name__}(method={self.method!r})"
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        subject = Subject.of(names, unit=data.unit, relation=self.relation)
+        options: dict[str, Any] = {"random_state": self.random_state, "ledger": self.ledger, "label": label, "subject": subject}
+        if not self._n_is_private():
+            self._announce(data)
+            return data, Curator(self.epsilon, self.delta, **options)
+        swing = 0.5 if self.relation == "add-remove" else 1.0
+        data, curator = counted(data, self.epsilon, self.delta, swing=swing, **options)
+        self._announce(data)
+        return data, curator
 
 
 def _afresh(fit: Callable[..., Any]) -> Callable[..., Any]:

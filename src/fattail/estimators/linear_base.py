@@ -110,6 +110,7 @@ class LinearModel(LinearPredictor):
 
     _methods = tuple(ALGORITHMS)
     _at_once = ("trimmed", "sample_aggregate")
+    _need_n = ("trimmed",)
 
     alpha: float = 0.0
     radius: float | None = None
@@ -151,6 +152,8 @@ class LinearModel(LinearPredictor):
             raise ValueError(f"groups must be odd, got {self.groups!r}")
         if self.aggregation not in ("clipped", "smooth"):
             raise ValueError(f"aggregation must be 'clipped' or 'smooth', got {self.aggregation!r}")
+        if self._n_is_private() and self.batch_size is not None:
+            raise ValueError("batch_size draws a share of the rows, whose number is private here: leave it out")
         if self.splitting and self.batch_size is not None:
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
@@ -159,8 +162,7 @@ class LinearModel(LinearPredictor):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         radius = math.inf if self.radius is None else float(self.radius)
         target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept)
-        self._announce(data)
-        curator = self._make_curator(data)
+        data, curator = self._admit(data)
         fit = self._run(curator, data, target)
         self.n_iter_ = fit.n_iter
         self.privacy_ = curator.report()

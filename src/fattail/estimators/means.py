@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fattail.rows.data import PrivateData
 Floats = NDArray[np.float64]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPMean(PrivateEstimator):
     """Private mean of each column, without bounds on the data.
 
@@ -82,30 +84,16 @@ class DPMean(PrivateEstimator):
 
     _methods = ("auto", "truncated", "smoothed", "median_of_means", "trimmed", "local")
     _at_once = ("trimmed", "local")
+    _need_n = ("trimmed", "local")
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        random_state: int | None = None,
-        ledger: Any = None,
-        moment: float | str = "auto",
-        moment_bound: ArrayLike | str = "auto",
-        groups: int = 1,
-        confidence: float = 0.95,
-        missing: str = "raise",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.random_state = random_state
-        self.ledger = ledger
-        self.moment = moment
-        self.moment_bound = moment_bound
-        self.groups = groups
-        self.confidence = confidence
-        self.missing = missing
+    moment: float | str = "auto"
+    moment_bound: ArrayLike | str = "auto"
+    groups: int = 1
+    confidence: float = 0.95
+    missing: str = "raise"
+
+    mean_: Floats = field(init=False)
+    interval_: Floats = field(init=False)
 
     def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMean:
         """Release the private mean of each column of ``X``; ``y`` is ignored.
@@ -124,11 +112,10 @@ class DPMean(PrivateEstimator):
         """
         self._check_parameters()
         data = self._private_data(X, person=person, ensure_all_finite=self.missing == "raise").averages()
-        self._announce(data)
-        curator = self._make_curator(data)
+        data, curator = self._admit(data)
         estimate = self._algorithm()(curator, data)
-        self.mean_: Floats = estimate.value
-        self.interval_: Floats = estimate.interval(self.confidence)
+        self.mean_ = estimate.value
+        self.interval_ = estimate.interval(self.confidence)
         self.privacy_ = curator.report()
         return self
 

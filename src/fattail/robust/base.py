@@ -53,7 +53,13 @@ class Robustifier(ABC):
     center: ArrayLike = 0.0
 
     def mean(
-        self, data: PrivateData, rows: Rows = own_rows, fold: Fold | Sample | None = None, *, width: int | None = None
+        self,
+        data: PrivateData,
+        rows: Rows = own_rows,
+        fold: Fold | Sample | None = None,
+        *,
+        width: int | None = None,
+        anchor: ArrayLike | None = None,
     ) -> Bounded:
         """Bounded mean over a fold (all rows by default).
 
@@ -65,6 +71,9 @@ class Robustifier(ABC):
         fold : Fold or Sample, optional
         width : int, optional
             Values per row; the number of columns by default.
+        anchor : float or array of shape (width,), optional
+            Public point near which the mean is expected, ``center`` by default. Where the number of rows is private, its error
+            enters the mean by the distance from here; elsewhere it changes nothing. Of coordinatewise bounds only.
         """
         width = data.d if width is None else width
         center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (width,))
@@ -89,8 +98,15 @@ class Robustifier(ABC):
             return out
 
         total = data._reduce(partial, fold)
+        # One row (person) more or fewer moves the sum by half of what a replacement does: `data.swing`.
+        reach = data.swing * self._row_range(width)
+        if anchor is not None and data.count_noise and self._norm() == "linf":
+            step = scale * (self._sup() / ONE)
+            place = np.clip(np.rint((np.asarray(anchor, dtype=np.float64) - center) / step), -ONE, ONE).astype(np.int64)
+            total, center = total - data._number(fold) * place, center + place * step
+            reach = min(reach + float(np.abs(place).max()), self._row_range(width))
         unit = scale * (self._sup() / (ONE * data.size(fold)))
-        return Bounded(total, self._row_range(width), self._norm(), fold, unit=unit, offset=center)
+        return Bounded(total, reach, self._norm(), fold, unit=unit, offset=center)
 
     @abstractmethod
     def _add(

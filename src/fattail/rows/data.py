@@ -8,6 +8,7 @@ from is the business of `fattail.rows.sources`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,8 @@ class PrivateData:
         self._source = as_source(X, y, labels, person)
         self.n, self.d = self._source.n, self._source.d
         self.unit = "row" if person is None else "person"  # what n counts, and what is protected
+        self.count_noise = 0.0  # standard deviation of n, where it is a release
+        self.swing = 1.0  # how far a neighbor moves a bounded sum, over how far a replacement does
         self._fold: Fold | None = None  # the rows that count, if not all of the source's
         self._copied: Fold | None = None  # the rows that the source holds, in their secret order
         self._block_rows = block_rows(self._source.row_bytes, block_bytes)
@@ -99,17 +102,39 @@ class PrivateData:
 
     def with_labels(self, labels: Labels) -> PrivateData:
         """The same rows, their target read as labels."""
-        other = PrivateData(self._source, labels=labels)
-        other.n, other.unit, other._block_rows = self.n, self.unit, self._block_rows
-        other._fold, other._copied = self._fold, self._copied
+        other = copy.copy(self)
+        other._source = self._source.with_target(None, labels)
+        return other
+
+    def _number(self, fold: Fold | Sample | None = None) -> int:
+        """How many rows (persons) there are; private where n is a release."""
+        if fold is not None or self._fold is not None:
+            raise ValueError("the rows of a part are not counted")
+        return self._source.n
+
+    def counted(self, n: int, noise: float, *, swing: float) -> PrivateData:
+        """The same rows, of whose number nothing but a release is used from now on.
+
+        Parameters
+        ----------
+        n : int
+            What is released of the number of rows (persons).
+        noise : float
+            Its standard deviation.
+        swing : float
+            1 where a neighbor may have another row in the place of one, 1/2 where it has one row more or fewer: a bounded
+            contribution lies within half of its range from what counts as nothing.
+        """
+        other = copy.copy(self)
+        other.n, other.count_noise, other.swing = n, noise, swing
         return other
 
     def averages(self) -> PrivateData:
         """One row per person: the mean of theirs. A target is left behind."""
         if not isinstance(self._source, Persons):
             return self
-        other = PrivateData(self._source.averages())
-        other.unit = self.unit
+        other = copy.copy(self)
+        other._source = as_source(self._source.averages())
         return other
 
     def part(self, fold: Fold) -> PrivateData:
@@ -121,11 +146,11 @@ class PrivateData:
             raise ValueError("these are not all of the fold's rows")
         if self._copied is not None:
             return self._sliced(fold)
-        other = PrivateData(self._source)
-        other.n, other._block_rows, other._fold = len(fold), self._block_rows, fold
-        if isinstance(self._source, Reader) and len(fold) * self._source.row_bytes <= KEEP_BYTES:
-            return other._gathered()
-        return other
+        other = copy.copy(self)
+        other.n, other._fold = len(fold), fold
+        # Rows of an interval of labels do not lie at the places that its expected size says.
+        kept = isinstance(self._source, Reader) and not fold.by_label and len(fold) * self._source.row_bytes <= KEEP_BYTES
+        return other._gathered() if kept else other
 
     def _sliced(self, fold: Fold) -> PrivateData:
         """Rows in the order of their ranks: those of a fold inside theirs follow one another."""
@@ -150,8 +175,9 @@ class PrivateData:
         return self._holding(block.X[order], None if block.y is None else block.y[order], self._fold)
 
     def _holding(self, X: Any, y: Any, fold: Fold) -> PrivateData:
-        other = PrivateData(X, y)
-        other._block_rows, other._copied = self._block_rows, fold
+        other = copy.copy(self)
+        other._source = as_source(X, y)
+        other.n, other._fold, other._copied = len(fold), None, fold
         return other
 
     def size(self, rows: Fold | Sample | None = None) -> float:
@@ -167,9 +193,7 @@ class PrivateData:
         if mask is not None and (fold is not None or len(mask) != self._source.n):
             raise ValueError("a Poisson sample is drawn from all rows")
         result = self._source.sum(Job(partial, self._block_rows, fold), 0, self._source.n, mask)
-        if result is None:
-            raise ValueError("there are no rows to add up")
-        return result
+        return partial(self._source.nobody()) if result is None else result
 
     def _counting(self, fold: Fold | None) -> Fold | None:
         """Which of the source's rows to look at; all if None."""
@@ -200,9 +224,10 @@ class PrivateData:
         if fold is not None:
             ((X, y),) = chunks
             order = fold.positions(self._source.n)
-            parts = (order[a : a + self._block_rows] for a in range(0, len(order), self._block_rows))
-            chunks = ((X[part], None if y is None else y[part]) for part in parts)
-        return np.concatenate([compute(piece.block()) for piece in cut(chunks, 0, self._block_rows)])
+            stretches = (order[a : a + self._block_rows] for a in range(0, len(order), self._block_rows))
+            chunks = ((X[part], None if y is None else y[part]) for part in stretches)
+        parts = [compute(piece.block()) for piece in cut(chunks, 0, self._block_rows)]
+        return np.concatenate(parts or [compute(self._source.nobody())])
 
     def _gather_rows(self, compute: Callable[[Block], NDArray[Any]], fold: Fold) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Values of each row of a fold, in its secret order, and the share of each row in its person."""
@@ -214,6 +239,11 @@ class PrivateData:
 
     def __repr__(self) -> str:
         return f"PrivateData(n={self.n}, d={self.d}, sparse={self.is_sparse})"
+
+    def __copy__(self) -> PrivateData:
+        other = object.__new__(PrivateData)
+        vars(other).update(vars(self))
+        return other
 
     def __reduce__(self) -> Any:
         raise TypeError("raw rows are not pickled")

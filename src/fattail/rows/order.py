@@ -162,6 +162,11 @@ class Fold:
     def __len__(self) -> int:
         return self.stop - self.start
 
+    @property
+    def by_label(self) -> bool:
+        """Whether its size is private."""
+        return self._order.by_label
+
     def overlaps(self, other: Fold) -> bool:
         """Whether a row may be in both; ranks in different orders say nothing of each other."""
         return self._order is not other._order or (self.start < other.stop and other.start < self.stop)
@@ -188,7 +193,7 @@ class Fold:
     @property
     def _ranks(self) -> bool:
         """Whether it pays to rank all rows once, as all folds will be asked for."""
-        return self.of > 1 and not self._order.by_label
+        return self.of > 1 and not self.by_label
 
     def positions(self, total: int | None = None) -> Positions:
         """Positions of the fold's rows, in their secret order; ``total`` is the true number of rows where it is private."""

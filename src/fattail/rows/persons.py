@@ -145,13 +145,13 @@ class Persons(Source):
         places = self._place if who is None else self._place[who]
         parts = [compute(piece.block()) for piece in self._pieces(None if who is None else places, rows)]
         # Pieces come by place.
-        return np.concatenate(parts)[np.argsort(np.argsort(places))]
+        return np.concatenate(parts or [compute(self.nobody())])[np.argsort(np.argsort(places))]
 
     def rows_in(self, fold: Fold) -> tuple[Block, NDArray[np.float64]]:
         """All rows of a fold's persons, in their secret order, and the share of each row in its person."""
         who = self._place[fold.positions(self.n)]
         counts = np.diff(self._starts)[who]
-        return self.block(who), np.repeat(1.0 / counts, counts)
+        return self.block(who) if len(who) else self.nobody(), np.repeat(1.0 / counts, counts)
 
     def averages(self) -> Any:
         """The mean row of each person by code, CSR or dense."""
@@ -164,6 +164,11 @@ class Persons(Source):
             means = averaged(starts, rest)
         whole = sparse.vstack([singles, means], "csr") if self.is_sparse else np.concatenate([singles, means])
         return whole[self._place]
+
+    def __copy__(self) -> Persons:
+        other = object.__new__(Persons)
+        vars(other).update(vars(self))
+        return other
 
     def __reduce__(self) -> Any:
         raise TypeError("raw rows are not pickled")

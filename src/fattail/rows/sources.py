@@ -167,6 +167,13 @@ class Source(ABC):
     def check(self) -> None:  # noqa: B027 (arrays are checked when they are made)
         """Refuse types that cannot be read; called once rows and target are known, before anything is charged."""
 
+    def nobody(self) -> Any:
+        """A block of no rows, for a fold that turns out to hold none."""
+        from fattail.rows.passes import Block
+
+        X = sparse.csr_array((0, self.d)) if self.is_sparse else np.empty((0, self.d))
+        return Block(X, np.empty(0) if self.has_target else None, 0)
+
     @abstractmethod
     def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
         """What ``job`` adds up over rows ``[start, stop)``, None if there are none; ``mask`` covers the same rows."""

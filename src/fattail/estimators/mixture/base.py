@@ -32,6 +32,7 @@ class LatentModel(PrivateEstimator):
     """What the three models share: the paper's parameters and its three algorithms."""
 
     _methods = ("auto", "smoothed", "clipped", "local")
+    _need_n = ("local",)
     _model: ClassVar[str]
 
     noise_scale: Any = "auto"

@@ -94,8 +94,7 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         """Fit to rows X; y is ignored."""
         self._check_parameters()
         data = self._private_data(X, accept_sparse=False, person=person)
-        self._announce(data)
-        curator = self._make_curator(data)
+        data, curator = self._admit(data)
         if self._is_symmetric():
             fit = (
                 em.gaussian_mixture(curator, data, self._noise_scale())

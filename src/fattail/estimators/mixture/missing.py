@@ -75,8 +75,7 @@ class DPMissingCovariateRegression(LatentRegression):
         """Fit to rows (X, y), NaN in X marking what is missing."""
         self._check_parameters()
         data = self._private_pairs(X, y, person=person, ensure_all_finite="allow-nan")
-        self._announce(data)
-        curator = self._make_curator(data)
+        data, curator = self._admit(data)
         if self.method == "auto":
             fit = em.missing_covariates(curator, data, self._noise_scale(), self._with_intercept())
         else:

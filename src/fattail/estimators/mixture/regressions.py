@@ -70,8 +70,7 @@ class DPMixtureOfRegressions(LatentRegression):
         """Fit to rows (X, y)."""
         self._check_parameters()
         data = self._private_pairs(X, y, person=person)
-        self._announce(data)
-        curator = self._make_curator(data)
+        data, curator = self._admit(data)
         if self.method == "auto":
             fit = em.mixture_of_regressions(curator, data, self._noise_scale(), self._with_intercept())
         else:
