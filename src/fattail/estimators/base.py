@@ -21,6 +21,7 @@ from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import array_of, rows_of, take_target, target_of
 from fattail.rows.frames import Columns, is_column, is_frame
+from fattail.rows.missing import HOW, without_missing
 from fattail.rows.sources import is_stream
 
 RELATIONS = ("replace-one", "add-remove")
@@ -45,6 +46,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
     ledger: Any = None
     relation: str = "replace-one"
+    missing: str = "error"
 
     privacy_: PrivacyReport = field(init=False)
 
@@ -102,16 +104,23 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
         if self.relation not in RELATIONS:
             raise ValueError(f"relation must be one of {', '.join(RELATIONS)}; got {self.relation!r}")
+        if self.missing not in (*HOW, "raise"):  # as it was called once
+            raise ValueError(f"missing must be one of {', '.join(HOW)}; got {self.missing!r}")
         if self._n_is_private() and self.method in self._need_n:
             others = ", ".join(m for m in self._methods if m not in self._need_n)
             raise ValueError(
-                f"method={self.method!r} needs the exact number of rows, which relation={self.relation!r} keeps private; "
-                f"these methods do without: {others}"
+                f"method={self.method!r} needs the exact number of rows, which relation={self.relation!r} with "
+                f"missing={self.missing!r} keeps private; these methods do without: {others}"
             )
 
     def _n_is_private(self) -> bool:
         """Whether the number of rows (of persons) is released before anything else, and nothing else of it is used."""
-        return self.relation == "add-remove"
+        return self.relation == "add-remove" or self.missing == "drop"
+
+    @property
+    def _how(self) -> str | None:
+        """What becomes of missing cells; None leaves them to the method."""
+        return "error" if self.missing == "raise" else self.missing
 
     def _private_data(
         self,
@@ -126,15 +135,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> PrivateData:
         """Bring the rows through the door, validate as scikit-learn does, and take custody of them.
 
-        NaN or infinity raises here, and so does a label that ``labels`` does not declare: that is the
-        curator's check of the file, not a release. Streams (files, clusters) are not read for it; see `fattail.rows.sources`.
+        With ``missing="error"`` NaN or infinity raises here, and so does a label that ``labels`` does not declare: that is the
+        curator's check of the file, not a release. Streams (files, clusters) are read once for it.
         """
+        how = self._how if ensure_all_finite is True else None
         if isinstance(X, PrivateData):
             if person is not None:
                 raise ValueError("PrivateData already knows whose rows it holds: pass person= where it is made")
+            if X.is_counted == (how == "drop"):
+                raise ValueError('missing="drop" must be said both where PrivateData is made and to the estimator')
             return self._stream(X if labels is None else X.with_labels(labels), accept_sparse, ensure_min_samples)
         if is_stream(X):
-            return self._stream(PrivateData(X, y, labels=labels, person=person), accept_sparse, ensure_min_samples)
+            return self._stream(PrivateData(X, y, labels=labels, person=person, missing=how), accept_sparse, ensure_min_samples)
         if isinstance(person, str):
             if not is_frame(X):
                 raise ValueError(f"person={person!r} names a column, and the rows have no named columns: pass an array of ids")
@@ -146,7 +158,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "accept_sparse": "csr" if accept_sparse else False,
             "dtype": [np.float64, np.float32],
             "order": None,
-            "ensure_all_finite": ensure_all_finite,
+            "ensure_all_finite": how == "error" if how else ensure_all_finite,
             "ensure_min_samples": ensure_min_samples,
         }
         if isinstance(rows, Columns):
@@ -155,12 +167,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             y = y if is_frame(y) or is_column(y) else array_of(y)
             if isinstance(y, np.ndarray) and y.ndim == 2:
                 y = column_or_1d(y, warn=True)
-            y = target_of(y) if labels is None else labels.checked(y)
+            y = target_of(y) if labels is None else labels.checked(y) if how in ("error", None) else labels.codes(y, strict=False)
         with np.errstate(all="ignore"):  # the sum that looks for infinities may overflow, and must not say so
-            checked = validate_data(self, rows, *(() if y is None else (y,)), **options)
+            # scikit-learn would look for missing cells of y whatever is said of X.
+            whole = y is not None and how in ("error", None)
+            checked = validate_data(self, rows, *((y,) if whole else ()), **options)
         if is_frame(X):
             validate_data(self, X, skip_check_array=True)  # names of columns
-        return PrivateData(*((checked,) if y is None else checked), person=person)
+        X, y = checked if whole else (checked, y)
+        if how == "zero":
+            X, y = without_missing(X, y, how, labels is not None)
+        return PrivateData(X, y, person=person, missing="drop" if how == "drop" else None)
 
     def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
         """The checks that need no row."""
@@ -169,7 +186,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{name} takes dense rows only, got CSR rows.")
         if self.method in self._at_once:
             data.check_in_memory(f"method={self.method!r}")  # before anything is charged
-        if data.n < ensure_min_samples:
+        if data.is_counted and data.n < ensure_min_samples:
             raise ValueError(f"Found {data.n} {data.unit}s while a minimum of {ensure_min_samples} is required by {name}.")
         if get_tags(self).target_tags.required and not data.has_target:
             raise ValueError(f"{name} requires y to be passed: an array, or the name of a column.")
@@ -178,17 +195,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.asarray(data.columns, dtype=object)
         return data
 
-    def _admit(self, data: PrivateData) -> tuple[PrivateData, Curator]:
-        """The data as a method may see them, and the curator of its releases."""
+    def _admit(self, data: PrivateData, share: float = 1.0, seed: int = 0) -> tuple[PrivateData, Curator]:
+        """The data as a method may see them, and the curator of its releases, for a ``share`` of the budget."""
         label = f"{type(self).__name__}(method={self.method!r})"
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         subject = Subject.of(names, unit=data.unit, relation=self.relation)
-        options: dict[str, Any] = {"random_state": self.random_state, "ledger": self.ledger, "label": label, "subject": subject}
+        state = None if self.random_state is None else int(self.random_state) + seed
+        options: dict[str, Any] = {"random_state": state, "ledger": self.ledger, "label": label, "subject": subject}
+        epsilon, delta = share * self.epsilon, share * self.delta
         if not self._n_is_private():
             self._announce(data)
-            return data, Curator(self.epsilon, self.delta, **options)
+            return data, Curator(epsilon, delta, **options)
         swing = 0.5 if self.relation == "add-remove" else 1.0
-        data, curator = counted(data, self.epsilon, self.delta, swing=swing, **options)
+        data, curator = counted(data, epsilon, delta, swing=swing, **options)
         self._announce(data)
         return data, curator
 

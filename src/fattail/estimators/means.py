@@ -23,6 +23,8 @@ from fattail.robust.base import check_scale
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
+# Columns of which each has its own number of cells get noise of their own, also from a seed.
+_NEXT_SEED = 1 << 41
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -49,9 +51,12 @@ class DPMean(PrivateEstimator):
         For "median_of_means": an odd number of groups.
     confidence : float
         Level of ``interval_``, for each column by itself.
-    missing : {"raise", "zero"}
-        "zero" accepts values that are not finite: they add nothing to the sum around the
-        center, instead of raising an error that depends on the data.
+    relation : {"replace-one", "add-remove"}
+        Which tables are neighbors. With "add-remove" the number of rows (of persons) is private too: it is released first, at
+        3 % of epsilon. Not for "trimmed" and "local".
+    missing : {"error", "zero", "drop"}
+        What becomes of cells that are no finite number. "error": the table is refused. "zero": they count as 0. "drop": the mean
+        of a column is that of its present cells, and how many there are is private; each column then gets its part of the budget.
 
     Attributes
     ----------
@@ -90,7 +95,6 @@ class DPMean(PrivateEstimator):
     moment_bound: ArrayLike | str = "auto"
     groups: int = 1
     confidence: float = 0.95
-    missing: str = "raise"
 
     mean_: Floats = field(init=False)
     interval_: Floats = field(init=False)
@@ -111,13 +115,21 @@ class DPMean(PrivateEstimator):
         self
         """
         self._check_parameters()
-        data = self._private_data(X, person=person, ensure_all_finite=self.missing == "raise").averages()
-        data, curator = self._admit(data)
-        estimate = self._algorithm()(curator, data)
-        self.mean_ = estimate.value
-        self.interval_ = estimate.interval(self.confidence)
-        self.privacy_ = curator.report()
+        data = self._private_data(X, person=person, ensure_all_finite=self.missing != "drop")
+        parts = [data.column(j) for j in range(data.d)] if self.missing == "drop" else [data]
+        for j, part in enumerate(parts):
+            self._fit_part(part.averages(), j, len(parts))
         return self
+
+    def _fit_part(self, data: PrivateData, j: int, parts: int) -> None:
+        """Part j of the columns, with its part of the budget."""
+        data, curator = self._admit(data, 1 / parts, j * _NEXT_SEED)
+        estimate = self._algorithm(j if parts > 1 else None)(curator, data)
+        value, interval, report = estimate.value, estimate.interval(self.confidence), curator.report()
+        if j:
+            value, interval = np.append(self.mean_, value), np.concatenate([self.interval_, interval])
+            report = self.privacy_.then(report, (self.epsilon * (j + 1) / parts, self.delta * (j + 1) / parts))
+        self.mean_, self.interval_, self.privacy_ = value, interval, report
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
@@ -139,15 +151,15 @@ class DPMean(PrivateEstimator):
             check_scale("moment_bound", np.asarray(self.moment_bound, dtype=np.float64))
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
-        if self.missing not in ("raise", "zero"):
-            raise ValueError(f"missing must be 'raise' or 'zero', got {self.missing!r}")
         if self.groups < 1 or self.groups % 2 == 0:
             raise ValueError(f"groups must be odd and positive, got {self.groups!r}")
         if self.method in ("smoothed", "local") and not is_auto(self.moment) and self.moment != 2:
             raise ValueError(f"method={self.method!r} needs the second moment, got moment={self.moment!r}")
 
-    def _algorithm(self) -> Callable[[Curator, PrivateData], Estimate]:
+    def _algorithm(self, column: int | None) -> Callable[[Curator, PrivateData], Estimate]:
         moment, bound = 2.0 if is_auto(self.moment) else float(self.moment), self.moment_bound
+        if column is not None and not is_auto(bound) and np.ndim(bound):
+            bound = np.asarray(bound, dtype=np.float64)[column]
         return {
             "auto": adaptive_mean,
             "truncated": lambda c, d: truncated_mean(c, d, moment, bound),
@@ -160,7 +172,7 @@ class DPMean(PrivateEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing == "zero"
+        tags.input_tags.allow_nan = self.missing in ("zero", "drop")
         return tags
 
 

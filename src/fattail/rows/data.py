@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.rows.classes import Labels
+from fattail.rows.missing import OneColumn, treated
 from fattail.rows.order import Fold, Sample
 from fattail.rows.passes import Block, Job, Partial, cut, picked
 from fattail.rows.persons import Persons
-from fattail.rows.sources import Arrays, Reader, as_source
+from fattail.rows.sources import Arrays, Reader, as_source, in_memory
 
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 
@@ -53,6 +54,8 @@ class PrivateData:
     person : array of shape (n,) or column name, optional
         Whose row each is. The unit of privacy is then a person, and ``n`` the number of persons; the rows are brought into
         memory, since those of a person may lie anywhere.
+    missing : {"error", "zero", "drop"}, optional
+        What becomes of missing cells (`fattail.rows.missing`); by default they stay as they are.
     block_bytes : int, optional
         Size of the blocks handed to partial sums. Changes speed, never a result.
 
@@ -71,11 +74,13 @@ class PrivateData:
         *,
         labels: Labels | None = None,
         person: Any = None,
+        missing: str | None = None,
         block_bytes: int | None = None,
     ) -> None:
-        self._source = as_source(X, y, labels, person)
+        self._source = as_source(X, y, labels, person, missing)
         self.n, self.d = self._source.n, self._source.d
         self.unit = "row" if person is None else "person"  # what n counts, and what is protected
+        self.is_counted = missing != "drop"  # how many rows are complete is private
         self.count_noise = 0.0  # standard deviation of n, where it is a release
         self.swing = 1.0  # how far a neighbor moves a bounded sum, over how far a replacement does
         self._fold: Fold | None = None  # the rows that count, if not all of the source's
@@ -126,7 +131,19 @@ class PrivateData:
             contribution lies within half of its range from what counts as nothing.
         """
         other = copy.copy(self)
-        other.n, other.count_noise, other.swing = n, noise, swing
+        other.n, other.count_noise, other.swing, other.is_counted = n, noise, swing, True
+        return other
+
+    def column(self, j: int) -> PrivateData:
+        """The rows that have a cell in column j, as data of their own; how many is private."""
+        other = copy.copy(self)
+        if isinstance(self._source, Persons):
+            other._source = self._source.column(j)
+        else:
+            assert isinstance(self._source, Reader)
+            one = OneColumn(self._source, j)
+            other._source = treated(Arrays(in_memory(one)[0]) if isinstance(self._source, Arrays) else one, "drop")
+        other.n, other.d, other.is_counted = other._source.n, 1, False
         return other
 
     def averages(self) -> PrivateData:

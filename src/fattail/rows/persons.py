@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fattail.rows.door import Refusal, attempt, plain_ids
+from fattail.rows.missing import check_cells, present_rows, without_missing
 from fattail.rows.order import Fold
 from fattail.rows.passes import Block
-from fattail.rows.sources import Job, Mask, Source, Sums, in_memory
+from fattail.rows.sources import Arrays, Job, Mask, Source, Sums, in_memory
 
 Codes = NDArray[np.int64]
 
@@ -82,19 +83,27 @@ class Persons(Source):
         Of more than ``MOST_ROWS`` rows of one person so many are kept.
     ids : array of shape (n,)
         Whose row each is.
+    missing : {"error", "zero", "drop"}, optional
+        What becomes of missing cells; a person none of whose rows is left is not there.
 
     Notes
     -----
     Persons with one row come first, in the order of their rows; so with one row each this is the source as it was.
     """
 
-    def __init__(self, source: Source, ids: Any) -> None:
+    def __init__(self, source: Source, ids: Any, missing: str | None = None) -> None:
         codes, self.n = person_codes(ids)
         if len(codes) != source.n:
             raise Refusal(f"X has {source.n} rows and person has {len(codes)} ids")
         self.d, self.columns = source.d, source.columns
         self.has_target, self.is_sparse = source.has_target, source.is_sparse
         X, y = in_memory(source)
+        if missing == "error":
+            check_cells(X, y)
+        elif missing == "drop":
+            codes, self.n = person_codes(codes[present_rows(X, y)])
+        if missing in ("zero", "drop"):
+            X, y = without_missing(X, y, missing, source.has_labels)
         counts = np.bincount(codes, minlength=self.n)
         self._singles = int(np.sum(counts == 1))
         # Layout: persons with one row, then the others, each group by code.
@@ -152,6 +161,11 @@ class Persons(Source):
         who = self._place[fold.positions(self.n)]
         counts = np.diff(self._starts)[who]
         return self.block(who) if len(who) else self.nobody(), np.repeat(1.0 / counts, counts)
+
+    def column(self, j: int) -> Persons:
+        """One column, in which a person counts by the rows that have it."""
+        who = np.repeat(np.arange(self.n), np.diff(self._starts))
+        return Persons(Arrays(self._X[:, [j]]), who, "drop")
 
     def averages(self) -> Any:
         """The mean row of each person by code, CSR or dense."""
@@ -217,7 +231,7 @@ def _ranges(first: Codes, counts: Codes) -> Codes:
 def _thinned(starts: Codes, most: int = MOST_ROWS) -> tuple[Codes, Codes | None]:
     """Where persons start once the rows of each are at most ``most``, and which rows are kept: evenly many, None for all."""
     counts = np.diff(starts)
-    if counts.max() <= most:
+    if counts.max(initial=0) <= most:
         return starts, None
     sizes = [most if m > most else int(m) for m in counts.tolist()]
     parts = [a + np.arange(k) * int(m) // k for a, k, m in zip(starts[:-1].tolist(), sizes, counts.tolist(), strict=True)]

@@ -5,22 +5,21 @@ as chunks ``(X, y)``. `fattail.rows.data` cuts the chunks into blocks and adds i
 over them, so the same fit gives the same integers from every source. A Dask cluster does that
 adding where its rows are, and only the sums travel.
 
-=========================== =====================================  ==================
-X                           y                                      NaN, infinity
-=========================== =====================================  ==================
-array, memmap, CSR          array                                  refused
-pandas, polars, pyarrow     array or column name                   refused
-path, ``Parquet``           array or column name                   count as bad rows
-polars ``LazyFrame``        array or column name                   count as bad rows
-callable, ``Chunks``        array, or in the chunks: ``(X, y)``    count as bad rows
-Dask array                  array or Dask array                    count as bad rows
-Dask data frame             array, Dask series or column name      count as bad rows
-=========================== =====================================  ==================
+=========================== =====================================
+X                           y
+=========================== =====================================
+array, memmap, CSR          array
+pandas, polars, pyarrow     array or column name
+path, ``Parquet``           array or column name
+polars ``LazyFrame``        array or column name
+callable, ``Chunks``        array, or in the chunks: ``(X, y)``
+Dask array                  array or Dask array
+Dask data frame             array, Dask series or column name
+=========================== =====================================
 
-What is in memory is checked as scikit-learn does. A check of the rest would cost a pass over
-the data, so there is none: in the sums a NaN or a null counts as zero and an infinity as an
-outlier, which every bounded term survives. Types and shapes are checked of all of them, before
-anything is charged; whatever a source holds goes through `fattail.rows.door`.
+Missing cells mean the same in all of them (`fattail.rows.missing`). Where nothing is said of them, they reach the sums: a NaN or
+a null counts as nothing there and an infinity as an outlier, which every bounded term survives. Types and shapes are checked of
+all sources, before anything is charged; whatever a source holds goes through `fattail.rows.door`.
 """
 
 from __future__ import annotations
@@ -113,6 +112,11 @@ class Source(ABC):
         """Memory that a row of a block is taken to need: by the number of columns alone, which is public."""
         return 12 * min(self.d, STORED) + 8 if self.is_sparse else 8 * self.d
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether the target holds codes of two classes."""
+        return self._labels is not None
+
     def with_target(self, y: Any, labels: Labels | None = None) -> Source:
         """The same rows with a target: an array of n numbers, or of labels, or the name of a column."""
         if y is None and labels is None:
@@ -166,6 +170,14 @@ class Source(ABC):
 
     def check(self) -> None:  # noqa: B027 (arrays are checked when they are made)
         """Refuse types that cannot be read; called once rows and target are known, before anything is charged."""
+
+    def check_cells(self) -> None:
+        """Refuse missing cells, by reading all of them."""
+        raise NotImplementedError
+
+    def filled(self) -> Source:
+        """The same rows with missing cells as 0."""
+        raise NotImplementedError
 
     def nobody(self) -> Any:
         """A block of no rows, for a fold that turns out to hold none."""
@@ -221,6 +233,12 @@ class Reader(Source):
     @abstractmethod
     def _chunks(self, start: int, stop: int) -> Iterator[Chunk]: ...
 
+    def check_cells(self) -> None:
+        from fattail.rows.missing import check_cells
+
+        for X, y in self.read(0, self.n):
+            check_cells(X, y)
+
     def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
         return job(self.read(start, stop) if job.fold is None else self.read_alike(), start, mask)
 
@@ -234,6 +252,15 @@ class Arrays(Reader):
         self.is_sparse = bool(sparse.issparse(self._X))
         if is_frame(X):
             self.columns = text_only(schema_of(X).kinds)
+
+    def holding(self, X: Any, y: NDArray[Any] | None) -> Arrays:
+        """Other rows and targets of the same columns."""
+        other = copy.copy(self)
+        other.hold(X, y)
+        return other
+
+    def hold(self, X: Any, y: NDArray[Any] | None) -> None:
+        self._X, self._y, self.n = X, y, int(X.shape[0])
 
     def _chunks(self, start: int, stop: int) -> Iterator[Chunk]:
         yield (self._X if stop - start == self.n else self._X[start:stop]), None
@@ -340,7 +367,7 @@ class Parquet(Table):
             if groups:
                 _check_file(fragment, state)
                 batches = self._batches(fragment, groups)
-                yield from _window(map(self._chunk, batches), int(edges[groups[0]]), start, stop)
+                yield from window(map(self._chunk, batches), int(edges[groups[0]]), start, stop)
                 _check_file(fragment, state)
             at = int(edges[-1])
 
@@ -485,7 +512,7 @@ class Chunks(Reader):
                     self._check_target(kind)
 
     def _chunks(self, start: int, stop: int) -> Iterator[Chunk]:
-        return _window(self._all(), 0, start, stop)
+        return window(self._all(), 0, start, stop)
 
     def _all(self) -> Iterator[Chunk]:
         """Canonical chunks; it is too late to refuse cells, so those that are no numbers are missing."""
@@ -533,7 +560,7 @@ def in_memory(source: Source) -> Chunk:
     return whole, np.concatenate(targets) if targets else None
 
 
-def _window(chunks: Iterable[Chunk], at: int, start: int, stop: int) -> Iterator[Chunk]:
+def window(chunks: Iterable[Chunk], at: int, start: int, stop: int) -> Iterator[Chunk]:
     """Those rows of ``chunks``, the first of which is row ``at``, that lie in ``[start, stop)``."""
     for X, y in chunks:
         size = int(X.shape[0])
@@ -551,9 +578,13 @@ def is_stream(X: Any) -> bool:
     return known or library(X) == "dask" or kind_of(X) in ("LazyFrame", "FileSystemDataset", "UnionDataset")
 
 
-def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any = None) -> Source:
-    """The source of what a user may pass as X; its positions are persons, where ``person`` says whose row each is."""
-    if person is not None and library(X) == "dask":  # rows of a person may lie in several partitions
+def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any = None, missing: str | None = None) -> Source:
+    """The source of what a user may pass as X; its positions are persons, where ``person`` says whose row each is.
+
+    Without ``missing`` cells stay as they are: in the sums a NaN counts as nothing and an infinity as an outlier.
+    """
+    # Rows of a person may lie in several partitions, and the rows that are left of one are not to be counted by others.
+    if (person is not None or missing == "drop") and library(X) == "dask":
         X, y, person = (attempt("computing", v.compute) if library(v) == "dask" else v for v in (X, y, person))
     if isinstance(person, str) and is_frame(X):
         X, person = take_target(X, person)
@@ -577,8 +608,12 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any =
         source = source.with_person(person)
     source = source.with_target(y, labels)
     source.check()
-    if person is None:
-        return source
-    from fattail.rows.persons import Persons
+    if person is not None:
+        from fattail.rows.persons import Persons
 
-    return Persons(source, source.ids() if isinstance(person, str) else person)
+        return Persons(source, source.ids() if isinstance(person, str) else person, missing)
+    if missing is None:
+        return source
+    from fattail.rows.missing import treated
+
+    return treated(source, missing)

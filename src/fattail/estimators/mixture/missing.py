@@ -71,6 +71,11 @@ class DPMissingCovariateRegression(LatentRegression):
 
     _model = "missing_covariates"
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self._how != "error":
+            raise ValueError(f"{type(self).__name__} models its missing cells: missing={self.missing!r} is for other estimators")
+
     def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMissingCovariateRegression:
         """Fit to rows (X, y), NaN in X marking what is missing."""
         self._check_parameters()
