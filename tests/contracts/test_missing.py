@@ -69,6 +69,9 @@ def test_one_meaning_for_all_sources(how, tmp_path):
         data = admit.call_args.args[0]
         sums = data._reduce(micros)
         np.testing.assert_array_equal(sums, expected, err_msg=kind)
+        if kind in ("pandas", "parquet", "dask", "lazy") and how == "drop":  # by columns
+            columns = fattail.DPMean(epsilon=4.0, missing=how, random_state=0).fit(X)
+            assert columns.mean_[:2] == pytest.approx(given[["a", "b"]].mean().to_numpy(), abs=5.0), kind
     coef = models["array"].coef_
     assert all(np.array_equal(m.coef_, coef) for kind, m in models.items() if kind != "csr")
 

@@ -197,19 +197,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _admit(self, data: PrivateData, share: float = 1.0, seed: int = 0) -> tuple[PrivateData, Curator]:
         """The data as a method may see them, and the curator of its releases, for a ``share`` of the budget."""
-        label = f"{type(self).__name__}(method={self.method!r})"
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        subject = Subject.of(names, unit=data.unit, relation=self.relation)
-        state = None if self.random_state is None else int(self.random_state) + seed
-        options: dict[str, Any] = {"random_state": state, "ledger": self.ledger, "label": label, "subject": subject}
-        epsilon, delta = share * self.epsilon, share * self.delta
         if not self._n_is_private():
             self._announce(data)
-            return data, Curator(epsilon, delta, **options)
+            return data, self._curator(data, share, seed)
         swing = 0.5 if self.relation == "add-remove" else 1.0
-        data, curator = counted(data, epsilon, delta, swing=swing, **options)
+        data, curator = counted(data, *self._budget(share), swing=swing, **self._terms(data, seed))
         self._announce(data)
         return data, curator
+
+    def _curator(self, data: PrivateData, share: float = 1.0, seed: int = 0) -> Curator:
+        return Curator(*self._budget(share), **self._terms(data, seed))
+
+    def _budget(self, share: float) -> tuple[float, float]:
+        return share * self.epsilon, share * self.delta
+
+    def _terms(self, data: PrivateData, seed: int) -> dict[str, Any]:
+        """What a curator needs to know besides the budget."""
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        return {
+            "random_state": None if self.random_state is None else int(self.random_state) + seed,
+            "ledger": self.ledger,
+            "label": f"{type(self).__name__}(method={self.method!r})",
+            "subject": Subject.of(names, unit=data.unit, relation=self.relation),
+        }
 
 
 def _afresh(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail.algorithms.auto.mean import adaptive_mean
+from fattail.algorithms.auto.weighted_mean import mean_of_rows
 from fattail.algorithms.papers.dpem2020 import BETA, local_mean, smoothed_mean
 from fattail.algorithms.papers.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.papers.wang2020 import trimmed_mean
@@ -23,6 +25,7 @@ from fattail.robust.base import check_scale
 from fattail.rows.data import PrivateData
 from fattail.rows.door import array_of, target_of
 from fattail.rows.frames import is_column, is_frame
+from fattail.rows.sources import gathered
 
 Floats = NDArray[np.float64]
 # Columns of which each has its own number of cells get noise of their own, also from a seed.
@@ -55,10 +58,13 @@ class DPMean(PrivateEstimator):
         Level of ``interval_``, for each column by itself.
     relation : {"replace-one", "add-remove"}
         Which tables are neighbors. With "add-remove" the number of rows (of persons) is private too: it is released first, at
-        3 % of epsilon. Not for "trimmed" and "local".
+        6 % of epsilon. Not for "trimmed" and "local".
     missing : {"error", "zero", "drop"}
         What becomes of cells that are no finite number. "error": the table is refused. "zero": they count as 0. "drop": the mean
         of a column is that of its present cells, and how many there are is private; each column then gets its part of the budget.
+    weight : {"persons", "rows"}
+        What counts once, with ``person=``. "rows" is the mean over rows, up to a private cap on the rows per person beyond
+        which a person's rows count less; for method "auto", the relation "replace-one" and no dropped rows.
 
     Attributes
     ----------
@@ -97,6 +103,7 @@ class DPMean(PrivateEstimator):
     moment_bound: ArrayLike | str = "auto"
     groups: int = 1
     confidence: float = 0.95
+    weight: str = "persons"
 
     mean_: Floats = field(init=False)
     interval_: Floats = field(init=False)
@@ -117,10 +124,27 @@ class DPMean(PrivateEstimator):
         self
         """
         self._check_parameters()
+        if self.weight == "rows" and person is None:
+            raise ValueError('weight="rows" is for person=: without it every row counts once anyway')
+        if self.missing == "drop":
+            X = gathered(X)
         data = self._private_data(X, person=person, ensure_all_finite=self.missing != "drop")
+        if self.weight == "rows":
+            return self._fit_rows(data)
         parts = [data.column(j) for j in range(data.d)] if self.missing == "drop" else [data]
         for j, part in enumerate(parts):
             self._fit_part(part.averages(), j, len(parts))
+        return self
+
+    def _fit_rows(self, data: PrivateData) -> DPMean:
+        """Every row counts once, up to a cap."""
+        seeds = itertools.count(0, _NEXT_SEED)
+        self._announce(data)
+        self.mean_, self.interval_, reports = mean_of_rows(
+            lambda share: self._curator(data, share, next(seeds)), data, self.confidence
+        )
+        report = reports[0].then(reports[1], (reports[0].epsilon + reports[1].epsilon, reports[1].delta))
+        self.privacy_ = report.then(reports[2], (self.epsilon, self.delta))
         return self
 
     def _fit_part(self, data: PrivateData, j: int, parts: int) -> None:
@@ -153,6 +177,13 @@ class DPMean(PrivateEstimator):
             check_scale("moment_bound", np.asarray(self.moment_bound, dtype=np.float64))
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
+        if self.weight not in ("persons", "rows"):
+            raise ValueError(f"weight must be 'persons' or 'rows', got {self.weight!r}")
+        if self.weight == "rows" and (self.method != "auto" or self._n_is_private()):
+            raise ValueError(
+                'weight="rows" needs method="auto", relation="replace-one" and missing="error" or "zero"; '
+                'weight="persons" serves all'
+            )
         if self.groups < 1 or self.groups % 2 == 0:
             raise ValueError(f"groups must be odd and positive, got {self.groups!r}")
         if self.method in ("smoothed", "local") and not is_auto(self.moment) and self.moment != 2:

@@ -154,6 +154,31 @@ class PrivateData:
         other._source = as_source(self._source.averages())
         return other
 
+    def row_counts(self) -> PrivateData:
+        """The number of rows of each person."""
+        return self._of_persons(lambda persons: persons.row_counts()[:, None])
+
+    def weighted(self, cap: float, center: NDArray[np.float64]) -> PrivateData:
+        """For each person, ``w (x - center)`` and w: x the mean of their rows, w their number over ``cap``, at most 1."""
+
+        def columns(persons: Persons) -> NDArray[np.float64]:
+            weight = np.minimum(persons.row_counts() / cap, 1.0)[:, None]
+            means = persons.averages()
+            with np.errstate(all="ignore"):
+                dense = np.asarray(means.toarray() if hasattr(means, "toarray") else means, dtype=np.float64)
+                return np.concatenate([weight * (dense - center), weight], axis=1)
+
+        return self._of_persons(columns)
+
+    def _of_persons(self, columns: Callable[[Persons], NDArray[Any]]) -> PrivateData:
+        """Data with one row per person."""
+        if not isinstance(self._source, Persons):
+            raise ValueError("the rows have no persons")
+        other = copy.copy(self)
+        other._source = Arrays(np.asarray(columns(self._source), dtype=np.float64))
+        other.d = other._source.d
+        return other
+
     def part(self, fold: Fold) -> PrivateData:
         """The rows of a fold as data of their own: copied in their secret order, unless that takes much memory."""
         if len(fold) == self.n:

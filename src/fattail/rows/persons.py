@@ -167,6 +167,10 @@ class Persons(Source):
         who = np.repeat(np.arange(self.n), np.diff(self._starts))
         return Persons(Arrays(self._X[:, [j]]), who, "drop")
 
+    def row_counts(self) -> Codes:
+        """Rows of each person, by code."""
+        return np.diff(self._starts)[self._place]
+
     def averages(self) -> Any:
         """The mean row of each person by code, CSR or dense."""
         singles = self._X[: self._singles]

@@ -572,6 +572,11 @@ def window(chunks: Iterable[Chunk], at: int, start: int, stop: int) -> Iterator[
             return
 
 
+def gathered(X: Any) -> Any:
+    """A collection of a cluster in memory; anything else as it is."""
+    return attempt("computing", X.compute) if library(X) == "dask" else X
+
+
 def is_stream(X: Any) -> bool:
     """Whether rows are read when needed, unseen by validation."""
     known = isinstance(X, (Source, str, os.PathLike)) or callable(X)
@@ -585,7 +590,7 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any =
     """
     # Rows of a person may lie in several partitions, and the rows that are left of one are not to be counted by others.
     if (person is not None or missing == "drop") and library(X) == "dask":
-        X, y, person = (attempt("computing", v.compute) if library(v) == "dask" else v for v in (X, y, person))
+        X, y, person = map(gathered, (X, y, person))
     if isinstance(person, str) and is_frame(X):
         X, person = take_target(X, person)
     if isinstance(y, str) and is_frame(X):
