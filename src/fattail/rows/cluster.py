@@ -23,7 +23,8 @@ from fattail.rows.digest import CHANGED, Digest
 from fattail.rows.door import Refusal, as_form, attempt, number_type, rows_of, schema_of, shown, take_target, target_of
 from fattail.rows.frames import library, text_only
 from fattail.rows.missing import MISSING, present_rows, without_missing
-from fattail.rows.sources import CHUNK_BYTES, Chunk, Job, Mask, Source, Sums, total
+from fattail.rows.source import Chunk, Job, Mask, Source, Sums, total
+from fattail.rows.sources import CHUNK_BYTES
 
 # Partial sums, if there are more than this many, are added in groups of as many on the workers.
 FAN_IN = 16

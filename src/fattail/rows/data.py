@@ -20,7 +20,8 @@ from fattail.rows.missing import OneColumn, treated
 from fattail.rows.order import Fold, Sample
 from fattail.rows.passes import Block, Job, Partial, cut, picked
 from fattail.rows.persons import Persons
-from fattail.rows.sources import Arrays, Reader, as_source, in_memory
+from fattail.rows.source import Arrays, Reader, in_memory
+from fattail.rows.sources import as_source
 
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from fattail.rows.door import Refusal
 from fattail.rows.frames import Columns
-from fattail.rows.sources import Arrays, Chunk, Reader, Source, window
+from fattail.rows.source import Arrays, Chunk, Reader, Source, window
 
 HOW = ("error", "zero", "drop")
 MISSING = (

@@ -20,7 +20,7 @@ from fattail import _kernels
 from fattail._tools.threads import one_blas_thread, thread_count, together
 from fattail.rows.frames import FLOATS, Columns
 from fattail.rows.order import Fold
-from fattail.rows.sources import Chunk, total
+from fattail.rows.source import Chunk, total
 
 # Fewer blocks than this are not worth waking another thread.
 MIN_THREADED = 4

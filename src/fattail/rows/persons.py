@@ -20,7 +20,7 @@ from fattail.rows.door import Refusal, attempt, plain_ids
 from fattail.rows.missing import check_cells, present_rows, without_missing
 from fattail.rows.order import Fold
 from fattail.rows.passes import Block
-from fattail.rows.sources import Arrays, Job, Mask, Source, Sums, in_memory
+from fattail.rows.source import Arrays, Job, Mask, Source, Sums, in_memory
 
 Codes = NDArray[np.int64]
 

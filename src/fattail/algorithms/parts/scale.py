@@ -58,12 +58,17 @@ def magnitude_quantile(
     """
     bins = HIGH - LOW + 2
 
-    def codes(block: Block) -> NDArray[Any]:
+    def sizes(block: Block) -> Floats:
         with np.errstate(all="ignore"):
-            v = np.abs(np.asarray(values(block), dtype=np.float64))
-        return _kernels.column_log_cells(v[:, None], None, LOW, bins, 1)
+            return np.abs(np.asarray(values(block), dtype=np.float64))
 
-    miss = _missed(totals(data, (1, bins), codes, fold)[0], q * data.size(fold))
+    def codes(block: Block) -> NDArray[Any]:
+        return _kernels.column_log_cells(sizes(block)[:, None], None, LOW, bins, 1)
+
+    def count(block: Block, out: NDArray[np.int64]) -> None:
+        _kernels.log_histogram(sizes(block), LOW, bins, 1, out[0])
+
+    miss = _missed(totals(data, (1, bins), codes, fold, count=count)[0], q * data.size(fold))
     # Few rows leave the choice to noise: then let it not be one of the thousand octaves that nobody's numbers have.
     weight = _familiarity(np.arange(LOW, LOW + bins, dtype=np.float64), 8.0) * curator.noise(selection)
     chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(weight))[0]
