@@ -53,6 +53,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _methods: ClassVar[tuple[str, ...]] = ()
     # Those of them that look at all rows at once, so that no stream of rows will do.
     _at_once: ClassVar[tuple[str, ...]] = ()
+    # Parameters that some methods alone use, and these methods.
+    _used_by: ClassVar[dict[str, tuple[str, ...]]] = {}
     # Those that need the exact number of rows, so that it must be public.
     _need_n: ClassVar[tuple[str, ...]] = ()
 
@@ -113,6 +115,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 f"missing={self.missing!r} keeps private; these methods do without: {others}"
             )
 
+    def _check_used(self) -> None:
+        """Refuse a parameter that the method does not use."""
+        for name, methods in self._used_by.items():
+            if self.method not in methods and not self._is_default(name):
+                raise ValueError(f"{name} is not used by method={self.method!r}; it is for {', '.join(methods)}")
+
+    def _is_default(self, name: str) -> bool:
+        """Whether a parameter was left as it is."""
+        value, default = getattr(self, name), type(self).__dataclass_fields__[name].default
+        return value is default or (np.ndim(value) == 0 and bool(value == default))
+
     def _n_is_private(self) -> bool:
         """Whether the number of rows (of persons) is released before anything else, and nothing else of it is used."""
         return self.relation == "add-remove" or self.missing == "drop"
@@ -138,6 +151,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         With ``missing="error"`` NaN or infinity raises here, and so does a label that ``labels`` does not declare: that is the
         curator's check of the file, not a release. Streams (files, clusters) are read once for it.
         """
+        self._check_used()
         how = self._how if ensure_all_finite is True else None
         if isinstance(X, PrivateData):
             if person is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +116,14 @@ class LinearModel(LinearPredictor):
     _methods = tuple(ALGORITHMS)
     _at_once = ("trimmed", "sample_aggregate")
     _need_n = ("trimmed",)
+    _used_by: ClassVar = {
+        **dict.fromkeys(("n_iter", "step", "splitting"), ("smoothed", "median_of_means", "trimmed", "clipped")),
+        "moment_bound": ("smoothed", "median_of_means"),
+        **dict.fromkeys(("moment", "groups"), ("median_of_means",)),
+        "trim": ("trimmed",),
+        **dict.fromkeys(("blocks", "aggregation"), ("sample_aggregate",)),
+        **dict.fromkeys(("clip", "batch_size"), ("clipped",)),
+    }
 
     alpha: float = 0.0
     radius: float | None = None

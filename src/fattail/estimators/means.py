@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -98,6 +98,7 @@ class DPMean(PrivateEstimator):
     _methods = ("auto", "truncated", "smoothed", "median_of_means", "trimmed", "local")
     _at_once = ("trimmed", "local")
     _need_n = ("trimmed", "local")
+    _used_by: ClassVar = {"moment": _methods[1:], "moment_bound": _methods[1:], "groups": ("median_of_means",)}
 
     moment: float | str = "auto"
     moment_bound: ArrayLike | str = "auto"
