@@ -258,9 +258,24 @@ def refuse(unsupported: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected arguments {sorted(unsupported)}")
 
 
+def check_target(loss: Loss, y: Any) -> None:
+    """Refuse a negative response where the loss is for nonnegative ones: like NaN, that is the curator's check of the file.
+
+    A response in a stream is not read for it. Its row is bounded like any other.
+    """
+    if loss.promise.target != "nonnegative" or (not isinstance(y, list | tuple | np.ndarray) and not hasattr(y, "to_numpy")):
+        return
+    if np.any(np.asarray(y, dtype=np.float64) < 0):
+        raise ValueError(f"{type(loss).__name__} is for nonnegative responses, and y has a negative one")
+
+
 def check_number(name: str, value: Any, low: float, closed: bool = False) -> None:
     """Refuse a number outside (low, inf), or [low, inf) if closed; "auto" and None pass."""
     if value is None or is_auto(value):
         return
-    if isinstance(value, (bool, str)) or not (math.isfinite(value) and (value > low or (closed and value == low))):
+    if (
+        not isinstance(value, (int, float, np.number))
+        or isinstance(value, bool)
+        or not (math.isfinite(value) and (value > low or (closed and value == low)))
+    ):
         raise ValueError(f"{name} must be {'at least' if closed else 'larger than'} {low:g} and finite, got {value!r}")

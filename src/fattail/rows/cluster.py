@@ -63,6 +63,9 @@ class Dask(Source):
         self._digests: list[bytes] | None = None
         self.fills = False
 
+    def forget(self) -> None:
+        self._digests = None
+
     def take_column(self, name: str) -> None:
         if self.columns is None or name not in self.columns:
             raise Refusal(f"y={name!r} is not a column; there are {self.columns}")

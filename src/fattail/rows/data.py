@@ -112,6 +112,12 @@ class PrivateData:
         other._source = self._source.with_target(None, labels)
         return other
 
+    def for_one_fit(self) -> PrivateData:
+        """The same rows, without what a source remembers of earlier fits."""
+        other = copy.copy(self)
+        other._source = self._source.for_one_fit()
+        return other
+
     def _number(self, fold: Fold | Sample | None = None) -> int:
         """How many rows (persons) there are; private where n is a release."""
         if fold is not None or self._fold is not None:

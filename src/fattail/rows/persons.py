@@ -25,7 +25,7 @@ from fattail.rows.source import Arrays, Job, Mask, Source, Sums, in_memory
 Codes = NDArray[np.int64]
 
 # Rows of one person that are looked at. More would need larger blocks, and their average could be off in more than its last bits.
-MOST_ROWS = 1 << 20
+MOST_OF_ONE = 1 << 20
 
 
 def person_codes(ids: Any) -> tuple[Codes, int]:
@@ -80,7 +80,7 @@ class Persons(Source):
     ----------
     source : Source
         Its rows are read once and held in memory, at 8 bytes (or less) a cell: a person's rows may lie anywhere.
-        Of more than ``MOST_ROWS`` rows of one person so many are kept.
+        Of more than ``MOST_OF_ONE`` rows of one person so many are kept.
     ids : array of shape (n,)
         Whose row each is.
     missing : {"error", "zero", "drop"}, optional
@@ -232,7 +232,7 @@ def _ranges(first: Codes, counts: Codes) -> Codes:
     return np.repeat(first - np.concatenate(([0], ends[:-1])), counts) + np.arange(ends[-1])
 
 
-def _thinned(starts: Codes, most: int = MOST_ROWS) -> tuple[Codes, Codes | None]:
+def _thinned(starts: Codes, most: int = MOST_OF_ONE) -> tuple[Codes, Codes | None]:
     """Where persons start once the rows of each are at most ``most``, and which rows are kept: evenly many, None for all."""
     counts = np.diff(starts)
     if counts.max(initial=0) <= most:

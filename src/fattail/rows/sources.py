@@ -55,6 +55,8 @@ from fattail.rows.source import Arrays, Chunk, Reader, Source, window
 
 # Rows of a stream are handed out in chunks of about this size.
 CHUNK_BYTES = 1 << 24
+# Sums of integers below 7 * 2**30, one for each row, stay within 64 bits.
+MOST_ROWS = 1 << 30
 
 
 class Table(Reader):
@@ -371,6 +373,8 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any =
         source = source.with_person(person)
     source = source.with_target(y, labels)
     source.check()
+    if source.n > MOST_ROWS:
+        raise Refusal(f"sums are exact for at most {MOST_ROWS:,} rows, got {source.n:,}")
     if person is not None:
         from fattail.rows.persons import Persons
 

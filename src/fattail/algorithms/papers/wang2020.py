@@ -5,6 +5,25 @@ Algorithm 4 ``smoothed_descent``. The descents work on rows in private units (``
 which cost a tenth of the budget: the paper assumes that features have about unit size. By default a
 step uses all rows and steps compose exactly; ``splitting`` gives each step its own rows, as printed,
 which costs a factor sqrt(T) in noise.
+
+=============  ============================================  ======================================================
+paper          here                                          where
+=============  ============================================  ======================================================
+m              ``blocks``                                    Algorithm 1, line 2
+s_i = f(D_Si)  ``fits``, each by ``_newton``                 Algorithm 1, line 3
+g(S), S(S)     ``Attention``, with ``aggregation="smooth"``  Algorithm 1, lines 4 and 5
+t              ``smoothness``                                Algorithm 2, line 1
+S^t            ``Trimmed``, its smooth sensitivity           Algorithm 2, line 1
+m              ``trim``                                      Algorithm 2, line 2
+a, b           ``bound``: the range is symmetric             Algorithm 2, line 2
+Z              ``SmoothNoise``                               Algorithm 2, line 3
+D_(t-1,j)      ``problem.gradient_rows(w)``                  Algorithm 3, line 3; Algorithm 4, line 3
+s              ``scale``                                     Algorithm 4, line 1
+v              ``descent.bound(problem)``                    Algorithm 4, line 1
+beta           ``beta``                                      Algorithm 4, line 1
+T, eta         ``descent.n_iter``, ``descent.step``          Algorithm 3, lines 2 and 5; Algorithm 4, lines 2 and 5
+P_W            ``descent.move``                              Algorithm 3, line 5; Algorithm 4, line 5
+=============  ============================================  ======================================================
 """
 
 from __future__ import annotations

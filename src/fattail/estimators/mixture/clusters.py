@@ -95,6 +95,8 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         self._check_parameters()
         data = self._private_data(X, accept_sparse=False, person=person)
         data, curator = self._admit(data)
+        if self.n_components > data.n:
+            raise ValueError(f"n_components must be at most the number of {data.unit}s, {data.n}, got {self.n_components!r}")
         if self._is_symmetric():
             fit = (
                 em.gaussian_mixture(curator, data, self._noise_scale())
