@@ -136,14 +136,10 @@ class Card:
                 "Not private. The noise came from a seed, for a reproducible experiment: whoever knows the seed can "
                 "subtract it. Fit again without one before you share this page."
             )
-        who = "person, with all their rows," if r.unit == "person" else r.unit
-        change = f"Replace any one {who} of the data by anything"
-        if r.relation == "add-remove":
-            change = f"Add any one {who} to the data, or take one away"
         return (
-            f"{change}: no outcome of this computation becomes more than "
+            f"{_neighbors(r.unit, r.relation)}: no outcome of this computation becomes more than "
             f"{math.exp(min(r.epsilon, 700.0)):.3g} times as likely, or as unlikely, up to a total probability of {r.delta:g}. "
-            f"Someone who knows all others and finds two contents of this one equally likely is at most "
+            f"Someone who knows all other {r.unit}s and finds two contents of this one equally likely is at most "
             f"{100 * _posterior(r.epsilon):.0f} % sure of either after reading this page. What many people have in common "
             f"can be learned from it. The promise holds for any data: no bound, no distribution and no absence of "
             f"outliers is assumed."
@@ -192,11 +188,10 @@ class Card:
 
     def _repr_html_(self) -> str:
         r = self.report
-        known = "private" if r.relation == "add-remove" else "public"
         facts = (
             _fact("epsilon", f"{r.epsilon:g}", "privacy loss claimed"),
             _fact("delta", f"{r.delta:g}", "probability outside the claim"),
-            _fact("unit", r.unit, f"neighbors: {r.relation}, number of {r.unit}s {known}"),
+            _fact("unit", r.unit, f"neighbors: {r.relation}, number of {r.unit}s {_PUBLIC.get(r.relation, '')}"),
             _fact("numerics", r.numerics, _NUMERICS.get(r.numerics)),
             _fact("noise", "seeded" if r.seeded else "secure", "not private" if r.seeded else "drawn by the operating system"),
             *(_fact(k, _number(v)) for k, v in self.facts.items()),
@@ -359,6 +354,16 @@ def _account_bar(account: Mapping[str, Any]) -> Html:
         tag("p", "Account ", tag("b", account.get("name", "this session")), sentence),
     )
 
+
+def _neighbors(unit: str, relation: str) -> str:
+    """What a neighbor of the data is, as the beginning of a sentence."""
+    who = "person, with all their rows," if unit == "person" else unit
+    if relation == "add-remove":
+        return f"Add any one {who} to the data, or take one away"
+    return f"Replace any one {who} of the data by anything"
+
+
+_PUBLIC = {"replace-one": "public", "add-remove": "private"}
 
 _NUMERICS = {
     "exact": "exact sums and exact sampling; no rounding gap in the proof",
