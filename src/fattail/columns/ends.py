@@ -31,15 +31,17 @@ class EndRules:
 
     symmetry: float = 3.0
     """Prior odds that the two tails are alike."""
-    alike: float = 0.03
+    alike: float = 0.015
     unlike: float = 0.55
     """Relative difference of the counts of two tails where they are alike, and where they are not."""
     lattice: float = 0.01
     """Part of the variance within cells that two alike tails do not share."""
-    largest_cut: float = 0.06
+    largest_cut: float = 0.1
     """Share of the rows that an end may cut off: beyond, the mean of the rows is no longer described."""
     position: float = 0.17
     """Standard deviation of where the rows of an octave lie in it, relative to its middle (0.2: anywhere, all at one place)."""
+    hidden_body: float = 0.1
+    """Chance of rows near the center on a side that shows none."""
     no_mean: float = 0.04
     """Probability of a tail without a mean from which on an interval is infinite on its side."""
 
@@ -136,7 +138,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
             cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
         )
         # Equal tails cancel only around their own center; ours is off by some rows of the body.
-        variance += alike * (_off_center(column) * (up.beyond + down.beyond[:, None])) ** 2
+        variance += alike * (column.off_center * (up.beyond + down.beyond[:, None])) ** 2
         bias = (1 - alike) * bias + alike * even
     near = sum(s.body_moment(2) for s in sides) / rows
     square = up.square + down.square[:, None] + near
@@ -147,6 +149,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     i, j = (int(k) for k in np.unravel_index(np.argmin(error), error.shape))
     open_up, open_down = _doubt(posteriors[0], up, j, sides[0]), _doubt(posteriors[1], down, i, sides[1])
     low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
+    low += column.possible(1, float(down.at[i]), _expected(posteriors[1], places[1])) / rows
+    high += column.possible(0, float(up.at[j]), _expected(posteriors[0], places[0])) / rows
     no_mean = [p.no_mean for p in posteriors]
     return Ends(
         low=column.center - float(down.at[i]),
@@ -202,7 +206,7 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
             0.0,
             tail.beyond[0],
             excess,
-            parts[3][0] + min(doubt, max(body, doubt)) ** 2,
+            parts[3][0] + RULES.hidden_body * doubt**2,
             parts[4][0],
             0.0,
             0.0,
@@ -217,13 +221,14 @@ def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
     return side.scale * posterior.doubt(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
 
 
-def _off_center(column: ColumnDescription) -> float:
-    """Distance of the center from the median, by the density of the four octaves with most rows."""
-    four = np.convolve(column.counts.sum(axis=0), np.ones(4))[3:]
-    bulk = int(np.argmax(four))
-    density = max(float(four[bulk]), 0.25 * column.rows) / 2.0 ** (bulk + 4 - OCTAVES)
-    # The sample's median is not the law's either.
-    return math.hypot(column.rank_noise, 0.5 * math.sqrt(column.rows)) / density + column.resolution / 4
+def _expected(posterior: Posterior, start: int) -> Floats:
+    """Rows of each cell of a side as its tail predicts them."""
+    tail = posterior.model + posterior.points
+    cells = np.zeros(CELLS + NEAR + ABOVE + 1)
+    cells[start : start + len(tail)] = tail
+    cells = cells[NEAR:]
+    cells[: max(start - NEAR, 0)] = np.inf
+    return cells[:CELLS]
 
 
 def _probability_alike(column: ColumnDescription, start: int, sides: list[Side]) -> float:
@@ -232,7 +237,7 @@ def _probability_alike(column: ColumnDescription, start: int, sides: list[Side])
     counts = column.counts[:, first : min(start + ABOVE + 1, CELLS)]
     both = np.maximum(counts.sum(0), 0.0)
     middles = np.exp2(np.arange(first, first + counts.shape[1]) - OCTAVES + 0.5)
-    moved = 2 * both * np.minimum(_off_center(column) / middles, 1.0)
+    moved = 2 * both * np.minimum(column.off_center / middles, 1.0)
     same = 2 * column.noise.std**2 + both + moved**2
     other = same + (RULES.unlike * both) ** 2
     difference = (counts[0] - counts[1]) ** 2

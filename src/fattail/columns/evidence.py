@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ERROR_RATE = 0.03
+ERROR_RATE = 0.05
 """Chance that noise alone shows rows somewhere in a column. Beside real rows, a false sighting only widens an answer."""
 ALONE = 0.1
 """By how much rarer it must be beside a point mass: there it would be taken for all that differs from the mass."""
@@ -63,12 +63,12 @@ class CountNoise:
         return np.asarray(self.scale * np.min((doubt[..., None] + cost) / _LEVERS, axis=-1))
 
 
-@lru_cache(maxsize=8)
-def places(size: int, windows: int) -> Floats:
+@lru_cache(maxsize=16)
+def places(size: int, windows: int, rate: float = ERROR_RATE) -> Floats:
     """Doubt about octaves at distances 0 .. size - 1 from the likeliest one, for ``windows`` ways to look at each.
 
     The prior falls with the square of the distance, slowly enough for any unit of measurement.
     """
     weight = 1 / (1 + (np.arange(size) / 6.0) ** 2)
     weight /= 2 * weight.sum() - weight[0]
-    return np.asarray(np.log(windows / ERROR_RATE) - np.log(weight))
+    return np.asarray(np.log(windows / rate) - np.log(weight))

@@ -20,12 +20,12 @@ Floats = NDArray[np.float64]
 
 OCTAVES = 128
 """Magnitudes from 2**-OCTAVES to 2**OCTAVES are told apart; beyond, numbers count as zero or as the largest."""
-STEPS = 16
-"""Cells of the first grid per octave."""
-FINE = 8192
+FINE = 512
 """Cells of a later grid."""
-ZERO = 5.0
-"""Log weight of zero among the cells of the first grid: the commonest number of all."""
+MARGIN = 0.25
+"""By how many cells of the grid before a later grid reaches beyond the chosen one on either side: each stage adds 8.4 bits."""
+ZERO = 2.5
+"""Log weight of zero among the cells of the first grid, a fifth of all: the commonest number."""
 
 
 def familiarity(exponent: Floats, width: float) -> Floats:
@@ -45,13 +45,13 @@ def dense(block: Block) -> NDArray[np.float64]:
     return np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
 
 
-def signed_counts(data: PrivateData, center: Floats, steps: int) -> NDArray[np.int64]:
-    """Counts (column, sign, bin) of ``x - center`` on the logarithmic grid; private."""
-    bins = 2 * OCTAVES * steps + 2
+def signed_counts(data: PrivateData, center: Floats) -> NDArray[np.int64]:
+    """Counts (column, sign, octave) of ``x - center``; private."""
+    bins = 2 * OCTAVES + 2
 
     def partial(block: Block) -> NDArray[np.int64]:
         out = np.zeros((center.size, 2, bins), dtype=np.int64)
-        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, steps, out)
+        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, 1, out)
         return out
 
     return data._reduce(partial)
@@ -77,7 +77,7 @@ def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData
     zero = high == low  # there is nothing to look closer at
     for stage in stages[1:]:
         width = np.where(zero, 1.0, high - low)
-        closer = _closer(curator, stage, data, low - width, 3 * width / FINE)
+        closer = _closer(curator, stage, data, low - MARGIN * width, (1 + 2 * MARGIN) * width / FINE)
         low, high = (np.where(zero, 0.0, edge) for edge in closer)
         center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
     return center, high - low
@@ -85,8 +85,8 @@ def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData
 
 def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
-    counts = signed_counts(data, np.zeros(data.d), STEPS)
-    edges = _kernels.log_edges(-OCTAVES, counts.shape[2], STEPS)
+    counts = signed_counts(data, np.zeros(data.d))
+    edges = _kernels.log_edges(-OCTAVES, counts.shape[2], 1)
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
     weight = familiarity(np.log2(edges), 16.0)

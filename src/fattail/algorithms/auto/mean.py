@@ -76,13 +76,12 @@ class MeanShares:
     misses one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 75 for a stage of 8192 cells leave 6e-5.
     """
 
-    stage: float = 75.0
+    stage: float = 60.0
     """``n epsilon`` of one stage of the location."""
-    two_stages: float = 500.0
-    three_stages: float = 1500.0
-    """``n epsilon`` from which on there are so many stages."""
+    stages: tuple[float, ...] = (200.0, 700.0, 1400.0, 2500.0)
+    """``n epsilon`` from which on there is one more stage."""
     least_location: float = 0.03
-    most_location: float = 0.24
+    most_location: float = 0.5
     counts_few: float = 0.40
     counts_many: float = 0.30
     """Share of the counts up to ``n epsilon`` of 500, and from 10,000 on."""
@@ -100,7 +99,7 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     pure = pure_is_better(d, epsilon, delta, parts=1.2)
     multiplier = d / epsilon if pure else math.sqrt(d / 2) * gaussian_multiplier(epsilon, delta)
     rows = n / multiplier
-    stages = 1 + (rows > SHARES.two_stages) + (rows > SHARES.three_stages)
+    stages = 1 + sum(rows > least for least in SHARES.stages)
     location = min(max(SHARES.stage * stages / rows, SHARES.least_location), SHARES.most_location)
     many = min(max(math.log(rows / 500) / math.log(20), 0.0), 1.0)
     counts = SHARES.counts_few + many * (SHARES.counts_many - SHARES.counts_few)
@@ -109,7 +108,7 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
         raise ValueError(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
     if rows < 200:
         warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
-    names = ("location", "closer location", "closest location")[:stages]
+    names = [f"location {k + 1}" for k in range(stages)]
     mean = 1 - location - counts
     if pure:
         looks = tuple(TopK(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
