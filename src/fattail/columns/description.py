@@ -23,7 +23,7 @@ CELLS = 2 * OCTAVES + 1
 _WINDOWS = (1, 2, 4)
 USUAL = 5
 """Octave of an everyday number, where zero is all that is known of a column."""
-SLOPE = 1.0
+SLOPE = 0.9
 POSSIBLE, POSSIBLE_SLOPE = 0.2, math.log(2) / 3
 ENOUGH = 6.0
 """A tail is fitted where it holds this many times what a count must hold to be seen."""
@@ -89,7 +89,7 @@ class ColumnDescription:
         """Outer one of the four neighboring cells that hold most rows, both sides together; None if they may be empty."""
         four = np.convolve(self.counts.sum(axis=0), np.ones(4))[3:]
         start = int(np.argmax(four))
-        sure = self.noise.threshold(math.log(CELLS / ERROR_RATE), 8)
+        sure = self.noise.threshold(math.log(CELLS / (ERROR_RATE * ALONE)), 8)
         return start + 3 if four[start] > sure else None
 
     @cached_property
@@ -145,9 +145,8 @@ class ColumnDescription:
         """
         k = np.arange(CELLS)
         if self.bulk is None:
-            alone = math.log(ALONE) if self.has_point_mass else 0.0
             far = np.minimum(np.abs(k - self.usual), CELLS - 1)
-            return places(CELLS, windows, rate)[far] + slope * np.maximum(k - self.usual, 0) - alone
+            return places(CELLS, windows, rate * ALONE)[far] + slope * np.maximum(k - self.usual, 0)
         beyond = np.maximum(k - self.bulk, 0)
         return np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
 

@@ -42,7 +42,7 @@ class EndRules:
     """Standard deviation of where the rows of an octave lie in it, relative to its middle (0.2: anywhere, all at one place)."""
     hidden_body: float = 0.1
     """Chance of rows near the center on a side that shows none."""
-    no_mean: float = 0.04
+    no_mean: float = 0.02
     """Probability of a tail without a mean from which on an interval is infinite on its side."""
 
 

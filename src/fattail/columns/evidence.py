@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ERROR_RATE = 0.05
+ERROR_RATE = 0.15
 """Chance that noise alone shows rows somewhere in a column. Beside real rows, a false sighting only widens an answer."""
-ALONE = 0.1
+ALONE = 0.033
 """By how much rarer it must be beside a point mass: there it would be taken for all that differs from the mass."""
 
 _LEVERS: Floats = np.linspace(0.02, 0.995, 196)
