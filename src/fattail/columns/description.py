@@ -30,14 +30,14 @@ ENOUGH = 6.0
 
 
 class DescriptionPlan(NamedTuple):
-    """The releases that a description takes."""
+    """The releases that a description takes; without counts it is a location only."""
 
     stages: tuple[TopK, ...]
-    counts: Laplace | Gaussian
+    counts: Laplace | Gaussian | None
 
     @property
     def mechanisms(self) -> tuple[TopK | Laplace | Gaussian, ...]:
-        return (*self.stages, self.counts)
+        return self.stages if self.counts is None else (*self.stages, self.counts)
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,8 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list
     *Privacy.* ``find_locations``, then one table of counts around the released centers. A row is in exactly one cell of each
     column: replacing it moves two counts by one. Proof: ``location.proof.md``.
     """
+    if plan.counts is None:
+        raise ValueError("this plan buys locations only")
     center, resolution = find_locations(curator, plan.stages, data)
     signed = signed_counts(data, center)
     table = np.concatenate((signed[:, :, :1].sum(axis=1), signed[:, 0, 1:], signed[:, 1, 1:]), axis=1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.estimates import Estimate, Noise, noise_std, per_column, pure_is_better
 from fattail.algorithms.registry import registered
-from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe
+from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe, find_locations
 from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
 from fattail.robust import Clip
 from fattail.rows.data import PrivateData
@@ -23,13 +23,10 @@ _NORMAL = 1.96  # two-sided 95 % of the normal law
 
 @dataclass(frozen=True)
 class MeanShares:
-    """Shares of the budget.
+    """Shares of the budget, functions of what ``n epsilon`` would be for one column with as much noise.
 
-    ``counts_many`` was tried at .2 and .3 with ``benchmarks/tuning/columns.py`` (error 1.25 and 1.15 of a tuned clip's for
-    n epsilon of 2,000 to 20,000); the other shares follow the default mean before, or the arithmetic below.
-
-    They depend on ``n epsilon``, or what it would be for one column with as much noise. A selection among m cells
-    misses one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 75 for a stage of 8192 cells leave 6e-5.
+    A selection among m cells misses the one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 60 for a
+    stage of 512 cells leave 2e-4. The shares of the counts were chosen with ``benchmarks/tuning/columns.py``.
     """
 
     stage: float = 60.0
@@ -38,39 +35,57 @@ class MeanShares:
     """``n epsilon`` from which on there is one more stage."""
     least_location: float = 0.03
     most_location: float = 0.5
+    few: float = 500.0
+    many: float = 10_000.0
     counts_few: float = 0.40
     counts_many: float = 0.30
-    """Share of the counts up to ``n epsilon`` of 500, and from 10,000 on."""
+    """Share of the counts up to ``few``, and from ``many`` on."""
+    most_counts: float = 0.6
+    """Of what the location leaves."""
+    barely: float = 200.0
+    """``n epsilon`` below which a warning says that an answer is not worth much."""
+    location_only: float = 100.0
+    """``n epsilon`` below which the whole budget buys a number of the right size, and no interval."""
+    mixed: float = 1.2
+    """By how much a plan of several releases favors Gaussian noise: it composes better."""
 
 
 SHARES = MeanShares()
 
 
-def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise]:
+def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise | None]:
     """Releases of the default mean, by public arithmetic: the more rows, the smaller the part of the description.
 
     Pure releases add their epsilons, so shares of epsilon enter squared, and a selection of bounded range is worth four
-    times as much; shares of Gaussian plans are of rho.
+    times as much; shares of Gaussian plans are of rho. Without a mean to release, the location is all that is bought.
     """
-    pure = pure_is_better(d, epsilon, delta, parts=1.2)
+    pure = pure_is_better(d, epsilon, delta, parts=SHARES.mixed)
     multiplier = d / epsilon if pure else math.sqrt(d / 2) * gaussian_multiplier(epsilon, delta)
     rows = n / multiplier
+    _warn_of_few_rows(n, rows, multiplier)
+    if rows < SHARES.location_only:
+        return DescriptionPlan((TopK("location 1", 1.0, count=d),), None), None
     stages = 1 + sum(rows > least for least in SHARES.stages)
     location = min(max(SHARES.stage * stages / rows, SHARES.least_location), SHARES.most_location)
-    many = min(max(math.log(rows / 500) / math.log(20), 0.0), 1.0)
+    many = min(max(math.log(rows / SHARES.few) / math.log(SHARES.many / SHARES.few), 0.0), 1.0)
     counts = SHARES.counts_few + many * (SHARES.counts_many - SHARES.counts_few)
-    wanted = f"{math.ceil(200 * multiplier)} rows, or a larger epsilon, would do"
-    if rows < 33:
-        raise ValueError(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
-    if rows < 200:
-        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
-    names = [f"location {k + 1}" for k in range(stages)]
+    counts = min(counts, SHARES.most_counts * (1 - location))
     mean = 1 - location - counts
+    names = [f"location {k + 1}" for k in range(stages)]
     if pure:
         looks = tuple(TopK(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
         return DescriptionPlan(looks, Laplace("counts", counts**2 / 2)), Laplace("mean", mean**2 / 2)
     looks = tuple(TopK(name, location / stages / 2, count=d) for name in names)
     return DescriptionPlan(looks, Gaussian("counts", counts / 2)), Gaussian("mean", mean / 2)
+
+
+def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:
+    """Say what to expect of so few rows, before anything is charged."""
+    wanted = f"{math.ceil(SHARES.barely * multiplier)} rows, or a larger epsilon, would do"
+    if rows < SHARES.location_only:
+        warn_utility(f"{n} rows show no more than the size of a typical number at this budget, with infinite intervals; about {wanted}")
+    elif rows < SHARES.barely:
+        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
 
 
 @registered(
@@ -101,7 +116,10 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     interval over n. No assumption on the data.
     """
     plan, release = plan_mean(data.n, data.d, curator.epsilon, curator.delta)
-    curator.plan(*plan.mechanisms, release)
+    curator.plan(*plan.mechanisms, *([] if release is None else [release]))
+    if release is None:
+        center, _ = find_locations(curator, plan.stages, data)
+        return Estimate(center, np.zeros(data.d), np.full((data.d, 2), np.inf))
     columns = describe(curator, plan, data)
     unit = noise_std(curator, release, per_column(release, data.d) / data.n)
     ends = [choose_ends(column, unit) for column in columns]
