@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.columns.evidence import ALONE, ERROR_RATE, CountNoise, places
-from fattail.columns.location import OCTAVES, find_locations, signed_counts
+from fattail.columns.evidence import RATES, CountNoise, places
+from fattail.columns.location import GRID, OCTAVES, find_locations, signed_counts
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
@@ -20,13 +20,39 @@ Floats = NDArray[np.float64]
 
 CELLS = 2 * OCTAVES + 1
 """Octaves of distance on either side of a center."""
-_WINDOWS = (1, 2, 4)
-USUAL = 5
-"""Octave of an everyday number, where zero is all that is known of a column."""
-SLOPE = 0.9
-POSSIBLE, POSSIBLE_SLOPE = 0.2, math.log(2) / 3
-ENOUGH = 6.0
-"""A tail is fitted where it holds this many times what a count must hold to be seen."""
+
+
+@dataclass(frozen=True)
+class ReadingRules:
+    """How counts are read. Set by hand on ``column_laws.TUNING``; each can be tried with ``benchmarks/tuning/columns.py``."""
+
+    windows: tuple[int, ...] = (1, 2, 4)
+    """Sums of so many neighboring cells are looked at."""
+    enough: float = 6.0
+    """A tail is fitted where it holds this many times what a count must hold to be seen, ..."""
+    enough_share: float = 1 / 16
+    """... or this share of the fullest cell."""
+    rise: float = 1.2
+    """A tail does not yet fall where the next cell holds this many times as many rows, ..."""
+    rise_doubt: float = 3.0
+    """... noise aside (one in exp(3) = 20)."""
+    lost: float = 0.9
+    """Share of the rows around zero, seen from the center, from which on the center is no median."""
+    mass: float = 0.05
+    """Share of the rows that makes a point mass, ..."""
+    mass_doubt: float = 6.9
+    """... noise aside (one in exp(6.9) = 1000)."""
+    bulk: int = 4
+    """Cells that hold the bulk of a column: a factor of 16."""
+    body: tuple[int, int] = (11, 4)
+    """Cells before and after the outer end of the bulk that hold nearly all rows of a smooth column."""
+    smooth: tuple[float, float] = (0.3, 0.1)
+    """Shares of the fullest cell that its inner neighbors have at least (1/2 and 1/4 where the density is constant)."""
+    farthest_move: float = 0.25
+    """A center moves by at most this part of the bulk's extent."""
+
+
+READING = ReadingRules()
 
 
 class DescriptionPlan(NamedTuple):
@@ -68,7 +94,7 @@ class ColumnDescription:
     @property
     def usual(self) -> int:
         """The likeliest cell of a distance, before any count is looked at."""
-        return OCTAVES + (math.frexp(self.center)[1] - 1 if self.center else USUAL)
+        return OCTAVES + (math.frexp(self.center)[1] - 1 if self.center else GRID.everyday)
 
     @property
     def is_lost(self) -> bool:
@@ -77,20 +103,21 @@ class ColumnDescription:
             return False
         octave = min(max(self.usual, 1), CELLS - 2)
         around_zero = self.counts[int(self.center > 0), octave - 1 : octave + 2].sum()
-        return bool(around_zero > 0.9 * self.rows - math.sqrt(3) * self.noise.std)
+        return bool(around_zero > READING.lost * self.rows - math.sqrt(3) * self.noise.std)
 
     @property
     def has_point_mass(self) -> bool:
         """Whether a share of the rows lies at the center itself."""
-        return bool(self.at_center > self.noise.threshold(math.log(1 / 0.001)) + 0.05 * self.rows)
+        return bool(self.at_center > self.noise.threshold(READING.mass_doubt) + READING.mass * self.rows)
 
     @cached_property
     def bulk(self) -> int | None:
-        """Outer one of the four neighboring cells that hold most rows, both sides together; None if they may be empty."""
-        four = np.convolve(self.counts.sum(axis=0), np.ones(4))[3:]
-        start = int(np.argmax(four))
-        sure = self.noise.threshold(math.log(CELLS / (ERROR_RATE * ALONE)), 8)
-        return start + 3 if four[start] > sure else None
+        """Outer one of the neighboring cells that hold most rows, both sides together; None if they may be empty."""
+        size = READING.bulk
+        sums = np.convolve(self.counts.sum(axis=0), np.ones(size), "valid")
+        start = int(np.argmax(sums))
+        doubt = places(CELLS, 1, RATES.surely * RATES.alone)[min(abs(start + size - 1 - self.usual), CELLS - 1)]
+        return start + size - 1 if sums[start] > self.noise.threshold(doubt, 2 * size) else None
 
     @cached_property
     def density(self) -> float:
@@ -104,13 +131,17 @@ class ColumnDescription:
         """Whether rows lie around the center as around the median of a smooth law: next to the fullest cell there are others."""
         body = self.counts[:, self._body]
         fullest = np.argmax(body, axis=1)
-        return all(k > 1 and s[k - 1] > 0.3 * s[k] and s[k - 2] > 0.1 * s[k] for s, k in zip(body, fullest, strict=True))
+        next_one, one_more = READING.smooth
+        return all(
+            k > 1 and s[k - 1] > next_one * s[k] and s[k - 2] > one_more * s[k] for s, k in zip(body, fullest, strict=True)
+        )
 
     @property
     def _body(self) -> slice:
         """Cells that hold nearly all rows, without those that hold nothing but noise."""
         bulk = CELLS // 2 if self.bulk is None else self.bulk
-        return slice(max(bulk - 11, 0), min(bulk + 4, CELLS))
+        before, after = READING.body
+        return slice(max(bulk - before, 0), min(bulk + after, CELLS))
 
     @property
     def off_center(self) -> float:
@@ -130,7 +161,7 @@ class ColumnDescription:
         missing = float((up - down)[self._body].sum()) / 2
         move = missing / self.density
         edges = np.exp2(np.arange(CELLS + 1) - OCTAVES)
-        if abs(move) > edges[self.bulk] / 4:
+        if abs(move) > READING.farthest_move * edges[self.bulk]:
             return self
         inside = np.maximum((up + down) / 2, 0.0) / edges[:-1]
         at_edge = np.sqrt(np.append(0.0, inside) * np.append(inside, 0.0))
@@ -146,23 +177,22 @@ class ColumnDescription:
         k = np.arange(CELLS)
         if self.bulk is None:
             far = np.minimum(np.abs(k - self.usual), CELLS - 1)
-            return places(CELLS, windows, rate * ALONE)[far] + slope * np.maximum(k - self.usual, 0)
+            return places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - self.usual, 0)
         beyond = np.maximum(k - self.bulk, 0)
         return np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
 
     def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
         """The last cell on these sides that surely has rows, or that has ``enough``; None if none has.
 
-        Sums of 1, 2 and 4 neighboring cells are looked at. The further beyond the bulk of the column, the more must be
-        seen: a scale that is twice too large costs twice as much.
+        The further beyond the bulk of the column, the more must be seen: a scale that is twice too large costs twice as much.
         """
         counts = self.counts[list(sides)].sum(axis=0)
-        doubt = self.doubts(len(_WINDOWS), ERROR_RATE, SLOPE)
+        doubt = self.doubts(len(READING.windows), RATES.surely, RATES.slope)
         last = -1
-        for length in _WINDOWS:
+        for length in READING.windows:
             sums = np.convolve(counts, np.ones(length))[length - 1 :]
             least = self.noise.threshold(doubt, length * len(sides))
-            wanted = np.maximum(least, np.minimum(ENOUGH * least, enough * sums.max()))
+            wanted = np.maximum(least, np.minimum(READING.enough * least, enough * sums.max()))
             seen = np.flatnonzero(sums > wanted)
             if seen.size:
                 last = max(last, int(seen[-1]) + (length - 1) // 2)
@@ -173,24 +203,24 @@ class ColumnDescription:
 
         Counts that do not surely show rows may yet be rows.
         """
-        doubt = self.doubts(1, POSSIBLE, POSSIBLE_SLOPE)
+        doubt = self.doubts(1, RATES.possibly, RATES.possibly_slope)
         edges = np.exp2(np.arange(CELLS) - OCTAVES)
         surplus = self.counts[side] - expected
-        odd = (surplus > self.noise.threshold(doubt)) & (2 * edges > 1.01 * end)
-        return float(np.sum(np.where(odd, surplus * (2 * edges - end), 0.0)))
+        odd = (surplus > self.noise.threshold(doubt)) & (2 * edges > end)
+        return float(surplus[odd] @ (2 * edges[odd] - end))
 
     def tail_start(self, sides: tuple[int, ...], back: int = 2) -> int | None:
         """The cell ``back`` cells before which a tail begins: enough rows are there or beyond, if so many are seen at all."""
-        cell = self.reach(sides, enough=1 / 16)
+        cell = self.reach(sides, enough=READING.enough_share)
         cell = self.reach(sides) if cell is None else cell
         if cell is None:
             return None
         # A tail falls. While the counts still rise, they belong to the body, or begin at a threshold.
         counts = self.counts[list(sides)].sum(axis=0)
-        rise = float(self.noise.threshold(math.log(20.0), 2 * len(sides)))
+        rise = float(self.noise.threshold(READING.rise_doubt, 2 * len(sides)))
         for _ in range(back):
             first = max(cell - back, 0)
-            if first + 1 < CELLS and counts[first + 1] > 1.2 * max(counts[first], 0.0) + rise:
+            if first + 1 < CELLS and counts[first + 1] > READING.rise * max(counts[first], 0.0) + rise:
                 cell += 1
         return cell
 

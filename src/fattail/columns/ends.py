@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.location import OCTAVES
-from fattail.columns.tails import ABOVE, ENDS, NEAR, Posterior, Tail
+from fattail.columns.tails import ABOVE, ENDS, MIDDLE, NEAR, Posterior, Tail
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +42,16 @@ class EndRules:
     """Standard deviation of where the rows of an octave lie in it, relative to its middle (0.2: anywhere, all at one place)."""
     hidden_body: float = 0.1
     """Chance of rows near the center on a side that shows none."""
+    hidden_rows: float = 8.0
+    """Scales of the noise that a count must exceed, roughly, to show rows surely."""
+    hidden_share: float = 0.04
+    """Share of the rows that may hide so before an interval allows for them."""
+    hidden_octaves: float = 3.0
+    """Octaves beyond the last seen row where they may hide, ..."""
+    far: float = 10.0
+    """... and of how many half-widths a mean that they move may be off."""
+    factor: tuple[float, float] = (0.7, 1.45)
+    """All rows of an octave at its lower and at its upper end, relative to its middle."""
     no_mean: float = 0.02
     """Probability of a tail without a mean from which on an interval is infinite on its side."""
 
@@ -89,7 +99,7 @@ class Side(NamedTuple):
         first = start - NEAR
         padded = np.pad(column.counts[side], (NEAR, ABOVE + 1))[start : start + NEAR + ABOVE + 1]
         near = max(first, 0)
-        middles = 1.02 * np.exp2(np.arange(near) - OCTAVES + 0.5)
+        middles = MIDDLE * np.exp2(np.arange(near) - OCTAVES)
         return cls(2.0 ** (start - OCTAVES), padded, column.counts[side, :near], middles)
 
     def body_moment(self, power: int) -> float:
@@ -151,7 +161,9 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
     low += column.possible(1, float(down.at[i]), _expected(posteriors[1], places[1])) / rows
     high += column.possible(0, float(up.at[j]), _expected(posteriors[0], places[0])) / rows
-    no_mean = [p.no_mean for p in posteriors]
+    low, high = (max(float(doubt), _hidden(column)) for doubt in (low, high))
+    # Of two tails that look alike, neither has a mean if one has none.
+    no_mean = [max(p.no_mean, alike * o.no_mean) for p, o in zip(posteriors, posteriors[::-1], strict=True)]
     return Ends(
         low=column.center - float(down.at[i]),
         high=column.center + float(up.at[j]),
@@ -221,6 +233,15 @@ def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
     return side.scale * posterior.doubt(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
 
 
+def _hidden(column: ColumnDescription) -> float:
+    """A tenth of what rows too few to be seen may add to the mean, where they may be many."""
+    share = RULES.hidden_rows * column.noise.scale / column.rows
+    cells = [cell for side in (0, 1) if (cell := column.reach((side,))) is not None]
+    if share < RULES.hidden_share or not cells:
+        return 0.0
+    return float(share / RULES.far * 2.0 ** (max(cells) + 1 + RULES.hidden_octaves - OCTAVES))
+
+
 def _expected(posterior: Posterior, start: int) -> Floats:
     """Rows of each cell of a side as its tail predicts them."""
     tail = posterior.model + posterior.points
@@ -250,7 +271,7 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
     total = sum(p.model + p.points for p in posteriors)
     prior, observed = (RULES.alike * total) ** 2, 2 * noise**2 + total
     believed = prior / (prior + observed + 1e-300)
-    middles = 1.02 * np.exp2(np.arange(-NEAR, ABOVE + 1) + 0.5)
+    middles = MIDDLE * np.exp2(np.arange(-NEAR, ABOVE + 1))
     lever = sides[0].scale * np.maximum(middles - ENDS[:, None], 0.0) / (2 * rows)
     mean = lever @ (believed * (sides[0].cells - sides[1].cells))
     covariance = (lever * believed * observed) @ lever.T
@@ -270,5 +291,5 @@ def clipped_square(ends: Ends, mean: float, release_noise: float) -> float:
     total = prior * (up**2 + down**2) + ends.blur**2 + release_noise**2
     moved = [prior * up * gap / (total + 1e-300), -prior * down * gap / (total + 1e-300)]
     left = [prior * (1 - prior * m**2 / (total + 1e-300)) for m in (up, down)]
-    factor = [float(np.clip(1 + d, 0.7, 1.45)) ** 2 + v for d, v in zip(moved, left, strict=True)]
+    factor = [float(np.clip(1 + d, *RULES.factor)) ** 2 + v for d, v in zip(moved, left, strict=True)]
     return ends.square[0] * factor[0] + ends.square[1] * factor[1]

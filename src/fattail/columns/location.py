@@ -8,6 +8,7 @@ roundest decimal number of its cell: where a column has a point mass, that is wh
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +21,30 @@ Floats = NDArray[np.float64]
 
 OCTAVES = 128
 """Magnitudes from 2**-OCTAVES to 2**OCTAVES are told apart; beyond, numbers count as zero or as the largest."""
-FINE = 512
-"""Cells of a later grid."""
-MARGIN = 0.25
-"""By how many cells of the grid before a later grid reaches beyond the chosen one on either side: each stage adds 8.4 bits."""
-ZERO = 2.5
-"""Log weight of zero among the cells of the first grid, a fifth of all: the commonest number."""
 
 
-def familiarity(exponent: Floats, width: float) -> Floats:
+@dataclass(frozen=True)
+class LocationGrid:
+    """The public grids. Sizes are arithmetic: a stage of m cells costs ``4 log(m / error) / n`` of epsilon and m draws."""
+
+    fine: int = 512
+    """Cells of a later grid."""
+    margin: float = 0.25
+    """By how many cells of the grid before it reaches beyond the chosen one on either side: each stage adds 8.4 bits."""
+    everyday: int = 5
+    """Octave of everyday numbers, 32 to 64, around which the public weights of the first grid lie."""
+    width: float = 16.0
+    """Octaves around it in which three quarters of the weight lies."""
+    zero: float = 2.5
+    """Log weight of zero, a fifth of all: the commonest number."""
+
+
+GRID = LocationGrid()
+
+
+def familiarity(exponent: Floats) -> Floats:
     """Log of a public weight: numbers of everyday size first, none excluded."""
-    return np.asarray(-2.0 * np.log1p(((exponent - 5.0) / width) ** 2))
+    return np.asarray(-2.0 * np.log1p(((exponent - GRID.everyday) / GRID.width) ** 2))
 
 
 def missed(cells: NDArray[np.int64], rank: int) -> NDArray[np.int64]:
@@ -77,7 +91,7 @@ def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData
     zero = high == low  # there is nothing to look closer at
     for stage in stages[1:]:
         width = np.where(zero, 1.0, high - low)
-        closer = _closer(curator, stage, data, low - MARGIN * width, (1 + 2 * MARGIN) * width / FINE)
+        closer = _closer(curator, stage, data, low - GRID.margin * width, (1 + 2 * GRID.margin) * width / GRID.fine)
         low, high = (np.where(zero, 0.0, edge) for edge in closer)
         center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
     return center, high - low
@@ -89,9 +103,9 @@ def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Fl
     edges = _kernels.log_edges(-OCTAVES, counts.shape[2], 1)
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
-    weight = familiarity(np.log2(edges), 16.0)
+    weight = familiarity(np.log2(edges))
     # Multiples of 2^-20, so that their sums with counts are exact.
-    weight = np.rint(np.concatenate((weight[::-1], [ZERO], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
+    weight = np.rint(np.concatenate((weight[::-1], [GRID.zero], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
     chosen = np.empty(data.d, dtype=np.intp)
     for j, (above, below) in enumerate(counts):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
@@ -104,9 +118,9 @@ def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step:
     d = data.d
 
     def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((d, FINE + 2), dtype=np.int64)
+        out = np.zeros((d, GRID.fine + 2), dtype=np.int64)
         with np.errstate(all="ignore"):
-            _kernels.cell_counts(_kernels.grid_cells(dense(block), low, step, FINE), out)
+            _kernels.cell_counts(_kernels.grid_cells(dense(block), low, step, GRID.fine), out)
         return out
 
     counts = data._reduce(partial)

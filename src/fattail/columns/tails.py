@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fattail.columns.evidence import ALONE, CountNoise, places
+from fattail.columns.evidence import RATES, CountNoise, places
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +31,9 @@ EDGES: Floats = np.exp2(np.arange(-NEAR, ABOVE + 1.0))
 ENDS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 1) / 2)
 """Candidate distances of an end from the center, in scales."""
 _TOPS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 61) / 2)  # where the largest row may be
-_MIDDLE: Floats = np.append(1.02 * np.sqrt(EDGES[1:] * EDGES[:-1]), 2 * EDGES[-1])
+MIDDLE = 1 / math.log(2)
+"""Mean of an octave in units of its lower edge, for rows that lie evenly on a logarithmic scale."""
+_MIDDLE: Floats = np.append(MIDDLE * EDGES[:-1], 2 * EDGES[-1])
 _CELL_EXCESS: Floats = np.maximum(_MIDDLE - ENDS[:, None], 0.0)
 _CELL_FIRST: Floats = np.minimum(_MIDDLE, ENDS[:, None])
 _CELL_SQUARE: Floats = np.minimum(_MIDDLE, ENDS[:, None]) ** 2
@@ -201,7 +203,7 @@ class Posterior(NamedTuple):
             expected = shape.model
             surplus = counts - expected
             octave = np.maximum(np.arange(len(counts)) - NEAR, 0)
-            sure = noise.threshold(places(len(counts), 2)[octave] + math.log(2) * octave - math.log(ALONE))
+            sure = noise.threshold(places(len(counts), 2, RATES.surely * RATES.alone)[octave] + math.log(2) * octave)
             odd = surplus > np.hypot(sure, 3 * _MISFIT * expected)
             if not odd.any():
                 break

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.estimates import Estimate, Noise, noise_std, per_column, pure_is_better
@@ -18,7 +19,7 @@ from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 
-_NORMAL = 1.96  # two-sided 95 % of the normal law
+_NORMAL = float(ndtri(0.975))  # doubts are two-sided bounds at 95 %
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:
     """Say what to expect of so few rows, before anything is charged."""
     wanted = f"{math.ceil(SHARES.barely * multiplier)} rows, or a larger epsilon, would do"
     if rows < SHARES.location_only:
-        warn_utility(f"{n} rows show no more than the size of a typical number at this budget, with infinite intervals; about {wanted}")
+        warn_utility(f"{n} rows show no more than the size of a typical number at this budget, and no interval; about {wanted}")
     elif rows < SHARES.barely:
         warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
 
