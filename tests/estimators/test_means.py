@@ -170,7 +170,7 @@ def test_missing_values_raise_or_add_nothing():
 
 
 def test_too_few_rows_are_announced_with_a_number_that_would_do():
-    with pytest.warns(UtilityWarning, match=r"20 rows show no more .* about 200 rows"):
+    with pytest.warns(UtilityWarning, match=r"20 rows are too few .* about 200 rows"):
         fattail.mean(np.arange(20.0), epsilon=1.0)
     with pytest.warns(UtilityWarning, match="about 200 rows"):
         fattail.mean(np.arange(100.0), epsilon=1.0)

@@ -208,7 +208,7 @@ def test_a_count_that_may_be_rows_widens_the_interval_on_its_side() -> None:
 
 
 def test_few_rows_buy_a_location_only_and_say_so() -> None:
-    with pytest.warns(UtilityWarning, match="no interval"):
+    with pytest.warns(UtilityWarning, match="too few for an interval"):
         plan, release = plan_mean(50, 1, 1.0, 1e-6)
     assert release is None
     assert len(plan.mechanisms) == 1
