@@ -47,7 +47,7 @@ class Paper(_Generated):
         lines: list[str] = []
         described: set[str] = set()
         for m in found:
-            users = ", ".join(f":class:`~fattail.{e}`" for e in m.estimators)
+            users = ", ".join(f":class:`~fattail.{e}`" for e in m.estimators) or "linear models with a loss of your own"
             lines += ["", f".. rubric:: {m.algorithm}: {m.name}", "", f'``method="{m.name}"`` of {users}.']
             lines += [f"In code :func:`~{m.function}`, {_lines(m.function)}.", "", f"*What differs from print.* {m.changed}", ""]
             # A function that serves two papers is described on the page that comes first.

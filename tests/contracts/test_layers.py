@@ -27,6 +27,7 @@ LAYERS = (
     ("rows",),
     ("_kernels",),
     ("_tools",),
+    ("catalog",),
 )
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

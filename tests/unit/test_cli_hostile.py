@@ -70,11 +70,11 @@ def test_set_reaches_no_budget_seed_ledger_or_unit(capsys: Any, claims: Path, le
 
 
 def test_every_parameter_of_an_estimator_is_tunable_or_reserved() -> None:
+    from fattail import catalog
     from fattail.cli.requests import TUNABLE
-    from fattail.results.model_files import ESTIMATORS
 
     reserved = {"epsilon", "delta", "method", "random_state", "ledger", "classes", "missing", "relation", "person", "unit"}
-    parameters = {p for name in ESTIMATORS for p in getattr(fattail, name)().get_params()}
+    parameters = {p for name in catalog.names() for p in getattr(fattail, name)().get_params()}
     assert not TUNABLE & reserved
     assert parameters <= TUNABLE | reserved, "decide whether --set may reach it"
 

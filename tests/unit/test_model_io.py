@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import fattail
-from fattail.cli.inspect import PROBLEMS
+from fattail import catalog
+from fattail.cli.inspect import made_up
 from fattail.results.model_files import _decode, _encode, load_model, save_model
 
 
@@ -31,10 +32,11 @@ def test_round_trip(model: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
-@pytest.mark.parametrize("name", sorted(PROBLEMS))
+@pytest.mark.parametrize("name", catalog.names())
 def test_every_estimator_survives(name: str, tmp_path: Path) -> None:
-    parameters, arrays = PROBLEMS[name](np.random.default_rng(0))
-    fitted = getattr(fattail, name)(random_state=0, **parameters).fit(*arrays)
+    entry = catalog.entry(name)
+    arrays = made_up(entry, np.random.default_rng(0))
+    fitted = catalog.load(name)(random_state=0, **entry.example).fit(*arrays)
     again = load_model(save_model(fitted, tmp_path / "m.json"))
     assert again.privacy_ == fitted.privacy_
     for method in ("predict", "predict_proba", "decision_function"):

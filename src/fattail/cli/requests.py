@@ -8,22 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import fattail
+from fattail import catalog
 from fattail.cli import files
 from fattail.cli.shared import UsageError, split
 from fattail.privacy import check_budget
 from fattail.results.model_files import read_model
 
-# The words of --model.
-MODELS = {
-    "linear": "DPLinearRegression",
-    "huber": "DPHuberRegressor",
-    "logistic": "DPLogisticRegression",
-    "sparse": "DPSparseRegressor",
-    "sparse-logistic": "DPSparseClassifier",
-    "mixture": "DPGaussianMixture",
-    "mixture-of-regressions": "DPMixtureOfRegressions",
-}
-CLASSIFIERS = ("logistic", "sparse-logistic")
+# The words of --model, and those of them whose targets are labels or that have none.
+MODELS = {e.word: e.name for e in catalog.entries() if e.word}
+CLASSIFIERS = tuple(e.word for e in catalog.entries() if e.word and e.target == "labels")
+WITHOUT_TARGET = tuple(e.word for e in catalog.entries() if e.word and e.target == "none")
 
 # What --set may reach: how an answer is computed. Who is protected, how much is spent, where that is
 # booked and where noise comes from have options of their own, or none. A parameter is listed here
@@ -38,7 +32,7 @@ TUNABLE = frozenset({
 
 def estimator_of(name: str, option: Sequence[str], **parameters: Any) -> Any:
     """An estimator with its options; refuses what public numbers already show to be impossible."""
-    cls = getattr(fattail, name)
+    cls = catalog.load(name)
     known = set(cls().get_params())
     for text in option:
         key, value = _parameter(text)
@@ -55,7 +49,7 @@ def estimator_of(name: str, option: Sequence[str], **parameters: Any) -> Any:
 
 def columns_of(file: Path, known: Sequence[str], features: str | None, target: str | None, model: str) -> tuple[list[str], Any]:
     """Features and target, both in the header and apart from each other."""
-    if model == "mixture":
+    if model in WITHOUT_TARGET:
         target = None
     elif target is None:
         raise UsageError(f"--model {model} needs --target")

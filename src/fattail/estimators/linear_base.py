@@ -12,6 +12,7 @@ from scipy import stats
 
 from fattail._tools.threads import one_blas_thread
 from fattail._tools.warnings import warn_utility
+from fattail.algorithms.auto.canonical import auto_canonical
 from fattail.algorithms.auto.linear import auto_linear, hopeless
 from fattail.algorithms.papers.abadi2016 import clipped_descent
 from fattail.algorithms.papers.tao2022 import median_of_means_descent
@@ -20,7 +21,7 @@ from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.linear_rows import Descent, LinearFit, Target
 from fattail.algorithms.registry import needs_of
 from fattail.estimators.predictors import LinearPredictor
-from fattail.losses import Loss, check_loss
+from fattail.losses import OWN, Loss, check_loss, curvature_near_zero
 from fattail.privacy import Curator
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.rows.data import PrivateData
@@ -87,6 +88,10 @@ ALGORITHMS: dict[str, Any] = {
     "clipped": clipped_descent,
 }
 
+DESCENTS = ("smoothed", "median_of_means", "trimmed", "clipped")
+# Steps times their length, in units of the curvature, that leave exp(-3), a twentieth, of the first error.
+CONVERGED = 3.0
+
 # Noise of a mean of unit rows beyond which slopes erred by half of themselves or more, on t(4) columns with t(3) noise and
 # labels, 3 and 20 of them, 300 to 30,000 rows; at a third of it by a fifth.
 MOST_NOISE = {
@@ -131,14 +136,19 @@ class LinearModel(LinearPredictor):
     def _loss(self) -> Loss:
         raise NotImplementedError
 
+    def _algorithm(self) -> Any:
+        """The function that ``method`` names; ``auto`` has one for the losses of this library and one for any other."""
+        return auto_canonical if self.method == "auto" and type(self._loss()) not in OWN else ALGORITHMS[self.method]
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         loss = self._loss()
         check_loss(loss)
-        needs_of(ALGORITHMS[self.method]).check(loss, f"method={self.method!r}")
+        needs_of(self._algorithm()).check(loss, f"method={self.method!r}")
         check_number("alpha", self.alpha, 0.0, closed=True)
         for name in ("radius", "n_iter", "step", "moment_bound", "groups", "blocks", "clip", "batch_size"):
             check_number(name, getattr(self, name), 0.0)
+        self._check_steps(loss)
         check_number("trim", self.trim, 0.0, closed=True)
         check_number("moment", self.moment, 1.0)
         for name in ("n_iter", "groups", "trim", "blocks", "batch_size"):
@@ -154,6 +164,28 @@ class LinearModel(LinearPredictor):
         if self.splitting and self.batch_size is not None:
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
+    def _check_steps(self, loss: Loss) -> None:
+        """Refuse steps of one over a promised curvature that is far above the real one: they would stop close to zero."""
+        ratio = curvature_near_zero(loss) / loss.curvature
+        descent = self._descent()
+        if self.method not in DESCENTS or type(loss) in OWN or ratio >= 0.5 or descent.n_iter * descent.step * ratio >= CONVERGED:
+            return
+        needed = math.ceil(CONVERGED / ratio)
+        raise ValueError(
+            f"method={self.method!r} takes n_iter={descent.n_iter} steps of step={descent.step:g} over the curvature, and "
+            f"{type(loss).__name__} promises a curvature {1 / ratio:.3g} times what it has near zero: coefficients would stay "
+            f"close to zero. Give n_iter and step with a product of at least {needed}, or promise a lower curvature"
+        )
+
+    def _descent(self) -> Descent:
+        auto = Descent()
+        return Descent(
+            auto.n_iter if is_auto(self.n_iter) else int(self.n_iter),
+            auto.step if is_auto(self.step) else float(self.step),
+            None if is_auto(self.moment_bound) else float(self.moment_bound),
+            self.splitting,
+        )
+
     def _fit(self, data: PrivateData) -> LinearFit:
         if not data.has_target:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -168,13 +200,7 @@ class LinearModel(LinearPredictor):
 
     @one_blas_thread
     def _run(self, curator: Curator, data: PrivateData, target: Target) -> LinearFit:
-        auto = Descent()
-        descent = Descent(
-            auto.n_iter if is_auto(self.n_iter) else int(self.n_iter),
-            auto.step if is_auto(self.step) else float(self.step),
-            None if is_auto(self.moment_bound) else float(self.moment_bound),
-            self.splitting,
-        )
+        descent = self._descent()
         options: dict[str, tuple[Any, ...]] = {
             "auto": (),
             "smoothed": (descent,),
@@ -183,7 +209,7 @@ class LinearModel(LinearPredictor):
             "sample_aggregate": (None if is_auto(self.blocks) else int(self.blocks), self.aggregation),
             "clipped": (descent, None if is_auto(self.clip) else float(self.clip), self.batch_size),
         }
-        fit: LinearFit = ALGORITHMS[self.method](curator, data, target, *options[self.method])
+        fit: LinearFit = self._algorithm()(curator, data, target, *options[self.method])
         return fit
 
     def _announce(self, data: PrivateData) -> None:

@@ -20,23 +20,13 @@ from typing import Any
 import numpy as np
 
 import fattail
+from fattail import catalog
 from fattail.privacy import PrivacyReport, ReleaseRecord
 from fattail.privacy.events import Event
 
 SCHEMA = "fattail-model/2"
 # Version 1 wrote arrays as nested lists with numpy's names of types.
 READABLE = ("fattail-model/1", SCHEMA)
-ESTIMATORS = (
-    "DPMean",
-    "DPLinearRegression",
-    "DPHuberRegressor",
-    "DPLogisticRegression",
-    "DPSparseRegressor",
-    "DPSparseClassifier",
-    "DPGaussianMixture",
-    "DPMixtureOfRegressions",
-    "DPMissingCovariateRegression",
-)
 # A million coefficients take 20 MB. An item of JSON costs Python up to about 100 bytes.
 MOST_BYTES = 1 << 26
 MOST_ITEMS = 1 << 22
@@ -69,8 +59,8 @@ def save_model(estimator: Any, path: Any, *, feature_names: Sequence[str] | None
     True
     """
     name = type(estimator).__name__
-    if name not in ESTIMATORS:
-        raise ValueError(f"only estimators of this library can be saved ({', '.join(ESTIMATORS)}), got {name}")
+    if name not in catalog.names():
+        raise ValueError(f"only estimators of this library can be saved ({', '.join(catalog.names())}), got {name}")
     if not isinstance(getattr(estimator, "privacy_", None), PrivacyReport):
         raise ValueError(f"this {name} is not fitted: nothing to save")
     names = getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names
@@ -133,7 +123,7 @@ def read_model(path: Any) -> dict[str, Any]:
     if schema not in READABLE:
         found = f"schema {schema[:40]!r}" if isinstance(schema, str) else "no schema"
         raise ValueError(f"{path} is not a model this version can read: {found}, expected one of {', '.join(READABLE)}")
-    if content.get("estimator") not in ESTIMATORS:
+    if content.get("estimator") not in catalog.names():
         raise ValueError(f"{path} names an estimator that does not exist")
     kinds = {"parameters": dict, "fitted": dict, "feature_names": list | None, "about": dict, "privacy": dict}
     wrong = sorted(name for name, kind in kinds.items() if name not in content or not isinstance(content[name], kind))
@@ -147,7 +137,7 @@ def _refuse(constant: str) -> None:
 
 
 def _rebuilt(content: Mapping[str, Any]) -> Any:
-    estimator = getattr(fattail, content["estimator"])()
+    estimator = catalog.load(content["estimator"])()
     known = set(estimator.get_params()) - {"ledger"}
     for name, value in content["parameters"].items():
         if name not in known:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
-from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare, reshape
+from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, LinearFit, Problem, Singles, Target, Units, prepare, reshape
 from fattail.algorithms.parts.support_fit import centre, centre_plan
 from fattail.algorithms.registry import registered
 from fattail.losses import Huber, Logistic, Needs, Squared
@@ -100,7 +100,7 @@ class Budget:
 
 @registered(
     "auto",
-    estimators=("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression"),
+    estimators=LINEAR,
     paper="fattail",
     algorithm="-",
     changed="not from a paper: private units, matched second moments, bounded Newton steps",

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.defaults import is_auto
+from fattail.algorithms.parts.defaults import DESCENT_SHARE, is_auto
 from fattail.algorithms.parts.estimates import Estimate, additive, noise_std, per_column
-from fattail.algorithms.parts.iht import Options, Peeling, hard_thresholding, residual_rows
-from fattail.algorithms.parts.iht import Units as SparseUnits
+from fattail.algorithms.parts.iht import Options, Peeling, SparseUnits, hard_thresholding, residual_rows
 from fattail.algorithms.parts.linear_rows import DESCENT_NEEDS, LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
 from fattail.algorithms.parts.pilot import Pilot
 from fattail.algorithms.parts.support_fit import typical
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Loss, Squared
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust import Ball, Clip, MedianOfMeans, Truncate
@@ -116,9 +116,10 @@ def median_of_means_descent(
     sqrt(d), at the length where clipping bias and noise balance.
     """
     p = data.d + 1
-    units, gradient = Units.planned(p), Gaussian("gradient", 0.84, count=descent.n_iter, folds=descent.splitting)
+    units, gradient = Units.planned(p), Gaussian("gradient", DESCENT_SHARE, count=descent.n_iter, folds=descent.splitting)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     rows = data.n / (descent.n_iter if descent.splitting else 1)
     noise = curator.noise(gradient, 2 * groups / rows) * math.sqrt(p)
     clip = (descent.bound(problem) * p ** (moment / 2) / noise) ** (1 / moment)
@@ -134,7 +135,7 @@ def median_of_means_descent(
 
 @registered(
     "iht_truncated",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="tao2022",
     algorithm="Algorithm 5",
     changed="all rows at each step; Gumbel selection and Gaussian release in place of Laplace peeling (Algorithm 4)",
@@ -161,6 +162,10 @@ def iht_truncated(curator: Curator, data: PrivateData, loss: Loss, options: Opti
     return hard_thresholding(curator, peeling, gradient, data.d, steps, options.radius), level
 
 
+# Budget of the private size of a row's largest entry, and the quantile of it; set by hand in the first version.
+LARGEST_SHARE, LARGEST_QUANTILE = 0.1, 0.75
+
+
 def sparse_mean(curator: Curator, data: PrivateData, sparsity: int, bound: float | None = None) -> Floats:
     """Mean of rows of which few coordinates are not zero (Algorithm 5 for ``|x - w|^2 / 2``).
 
@@ -177,7 +182,7 @@ def sparse_mean(curator: Curator, data: PrivateData, sparsity: int, bound: float
     >>> np.flatnonzero(sparse_mean(Curator(1.0, 1e-6, random_state=0), PrivateData(X), 1))
     array([7])
     """
-    size = TopK("largest entry", 0.1)
+    size = TopK("largest entry", LARGEST_SHARE)
     peeling = Peeling.planned(Options(sparsity), 1)
     curator.plan(*((size,) if bound is None else ()), peeling.select, peeling.release)
 
@@ -185,5 +190,5 @@ def sparse_mean(curator: Curator, data: PrivateData, sparsity: int, bound: float
         X = block.X.toarray() if hasattr(block.X, "toarray") else block.X
         return np.asarray(np.max(np.abs(X), axis=1))
 
-    bound = 2 * typical(curator, size, data, largest, 0.75) if bound is None else bound
+    bound = 2 * typical(curator, size, data, largest, LARGEST_QUANTILE) if bound is None else bound
     return peeling(curator, Truncate(bound=bound).mean(data))
