@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.columns.description import CELLS, ColumnDescription
+from fattail.columns.evidence import TINY
 from fattail.columns.location import OCTAVES
 from fattail.columns.tails import ABOVE, ENDS, MIDDLE, NEAR, Posterior, Tail
 
@@ -129,7 +130,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     rows, noise = column.rows, column.noise
     posteriors = []
     for side, hidden in zip(sides, unseen, strict=True):
-        within = side.body_moment(2) / side.scale**2 / rows**2 + 1e-12 / rows
+        within = side.body_moment(2) / side.scale**2 / rows**2 + TINY
         posteriors.append(Posterior.of(side.cells, rows, noise, release_noise, within, hidden))
     least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
     up, down = (_absolute(posteriors[k].tail(least[1 - k] / sides[k].scale ** 2), sides[k], column, unseen[k]) for k in (0, 1))
@@ -139,7 +140,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     if common:
         alike = _probability_alike(column, places[0], sides)
         both = (up.excess + down.excess) / 2
-        relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, 1e-150) ** 2, 4.0)
+        relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
         cancelled = both - both[:, None]
         skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
         even = cancelled + skew
@@ -270,7 +271,7 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
     """Bias by which two tails that look alike may yet differ: expectation and variance for each pair of ends."""
     total = sum(p.model + p.points for p in posteriors)
     prior, observed = (RULES.alike * total) ** 2, 2 * noise**2 + total
-    believed = prior / (prior + observed + 1e-300)
+    believed = prior / (prior + observed + TINY)
     middles = MIDDLE * np.exp2(np.arange(-NEAR, ABOVE + 1))
     lever = sides[0].scale * np.maximum(middles - ENDS[:, None], 0.0) / (2 * rows)
     mean = lever @ (believed * (sides[0].cells - sides[1].cells))
@@ -289,7 +290,7 @@ def clipped_square(ends: Ends, mean: float, release_noise: float) -> float:
     prior = RULES.position**2
     gap = mean - (up - down)
     total = prior * (up**2 + down**2) + ends.blur**2 + release_noise**2
-    moved = [prior * up * gap / (total + 1e-300), -prior * down * gap / (total + 1e-300)]
-    left = [prior * (1 - prior * m**2 / (total + 1e-300)) for m in (up, down)]
+    moved = [prior * up * gap / (total + TINY), -prior * down * gap / (total + TINY)]
+    left = [prior * (1 - prior * m**2 / (total + TINY)) for m in (up, down)]
     factor = [float(np.clip(1 + d, *RULES.factor)) ** 2 + v for d, v in zip(moved, left, strict=True)]
     return ends.square[0] * factor[0] + ends.square[1] * factor[1]

@@ -147,7 +147,7 @@ def roundest(low: float, high: float) -> float:
     middle = low + (high - low) / 2
     for power in range(math.floor(math.log10(high)), -330, -1):
         # A division by a whole power of ten rounds once, a product with a negative one twice.
-        number, unit = (1.0, 10.0**power) if power >= 0 else (10.0 ** min(-power, 300), 1.0)
+        number, unit = (1.0, float(10**power)) if power >= 0 else (float(10 ** min(-power, 300)), 1.0)
         k = round(middle * number / unit)
         for multiple in (k, k + 1, k - 1):
             value = multiple * unit / number
