@@ -214,3 +214,12 @@ def test_few_rows_buy_a_location_only_and_say_so() -> None:
     assert len(plan.mechanisms) == 1
     with pytest.raises(ValueError, match="locations only"):
         describe(Curator(1.0, 1e-6, random_state=0), plan, PrivateData(np.ones((50, 1))))
+
+
+def test_a_point_mass_at_an_odd_number_is_not_taken_for_a_narrow_column() -> None:
+    """Its center is a rounder number nearby, so all rows lie at a tiny distance from there."""
+    x = np.full(20_000, -0.014311247)
+    x[:3] = 69.9
+    ends = choose_ends(description(x), 1e-4)
+    assert ends.open_low
+    assert ends.open_high

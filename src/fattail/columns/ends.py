@@ -177,8 +177,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         realized=float(up.realized[j] + down.realized[i]),
         less=float(low),
         more=float(high),
-        open_low=no_mean[1] > RULES.no_mean,
-        open_high=no_mean[0] > RULES.no_mean,
+        open_low=no_mean[1] > RULES.no_mean or column.is_unresolved,
+        open_high=no_mean[0] > RULES.no_mean or column.is_unresolved,
     )
 
 
