@@ -218,7 +218,7 @@ def test_few_rows_buy_a_location_only_and_say_so() -> None:
 
 def test_a_point_mass_at_an_odd_number_is_not_taken_for_a_narrow_column() -> None:
     """Its center is a rounder number nearby, so all rows lie at a tiny distance from there."""
-    x = np.full(20_000, -0.014311247)
+    x = np.full(20_000, -0.01431124786543217)
     x[:3] = 69.9
     ends = choose_ends(description(x), 1e-4)
     assert ends.open_low

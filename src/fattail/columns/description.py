@@ -153,7 +153,7 @@ class ColumnDescription:
     def is_unresolved(self) -> bool:
         """Whether all rows that are seen lie within the resolution: they may be a point mass, and others too rare to be seen."""
         inside = math.frexp(self.resolution)[1] - 1 + OCTAVES if self.resolution else 0
-        return all((cell := self.reach((side,))) is None or cell < inside for side in (0, 1))
+        return all((cell := self.reach((side,))) is None or cell <= inside for side in (0, 1))
 
     def recentered(self) -> ColumnDescription:
         """The description around the median as the counts above and below show it, which is nearer than the selected one.
