@@ -25,16 +25,31 @@ from scipy import sparse
 
 import fattail
 from fattail import audit, catalog
+from fattail.losses import Logistic, Loss
 from fattail.privacy import Budget, events
 from fattail.privacy.events import total_cost
 
 RESULTS = Path(__file__).parent / "results" / "audit_recorder.csv"
 EPSILON, DELTA = 1.0, 1e-5
 UNSUPERVISED = tuple(e.name for e in catalog.entries() if e.target == "none")
-CLASSIFIERS = tuple(e.name for e in catalog.entries() if e.target == "labels")
+CLASSIFIERS = (*(e.name for e in catalog.entries() if e.target == "labels"), "DPOwnLoss")
 ROW = 5  # the one that is replaced
 
 Data = tuple[Any, ...]
+
+
+class OwnLoss(Logistic):
+    """The library's loss under another name, which ``auto`` serves as any loss of one's own."""
+
+
+class DPOwnLoss(fattail.DPLogisticRegression):
+    """An estimator of one's own."""
+
+    def _loss(self) -> Loss:
+        return OwnLoss()
+
+
+OWN = {"DPOwnLoss": DPOwnLoss}
 
 
 @dataclass(frozen=True)
@@ -55,10 +70,11 @@ class Target:
             "epsilon": EPSILON,
             "delta": DELTA,
             "method": self.method,
-            **catalog.entry(self.estimator).example,
+            **({} if self.estimator in OWN else catalog.entry(self.estimator).example),
             **self.options,
         }
-        return getattr(fattail, self.estimator)(ledger=Budget(EPSILON, DELTA), **options).fit(*data)
+        estimator = OWN.get(self.estimator) or getattr(fattail, self.estimator)
+        return estimator(ledger=Budget(EPSILON, DELTA), **options).fit(*data)
 
 
 # Parameters that lead to code which no default does.
@@ -86,6 +102,7 @@ VARIANTS = (
     Target("DPGaussianMixture", "smoothed", {"split": True}),
     Target("DPMixtureOfRegressions", "auto", {"split": True}),
     Target("DPMissingCovariateRegression", "auto", {"fit_intercept": False}),
+    Target("DPOwnLoss", "auto"),
 )
 
 

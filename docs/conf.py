@@ -52,7 +52,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"(demo|_data)\.py",
+    "ignore_pattern": r"(demo|_data|made_up)\.py",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "remove_config_comments": True,

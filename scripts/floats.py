@@ -3,8 +3,9 @@
     python scripts/floats.py [--list] [--write]
 
 A literal is fine where it is 0 or a power of two (with or without a sign), or stands in an assignment of a module or a class
-that a comment, a string below it or the docstring of the class explains. ``ALLOWED`` holds what is left in files that are still
-to be done: a file may have fewer and never more, and a file that is not listed may have none. ``--write`` lowers the numbers.
+that a comment, a string below it or the docstring of the class explains, or is the default of a parameter that the docstring of
+its function lists. ``ALLOWED`` holds what is left in files that are still to be done: a file may have fewer and never more, and a
+file that is not listed may have none. ``--write`` lowers the numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +37,7 @@ def explained(body: list[ast.stmt], k: int, lines: list[str], docstring: str) ->
     below = next((other for other in body[k + 1 :] if not isinstance(other, ast.AnnAssign)), None)
     if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
         return True
-    if any(name in docstring.replace(",", " ").split() for name in names):
+    if names & set(re.findall(r"\w+", docstring)):
         return True
     if any("#" in lines[i - 1] for i in range(node.lineno, (node.end_lineno or node.lineno) + 1)):
         return True
@@ -45,6 +47,21 @@ def explained(body: list[ast.stmt], k: int, lines: list[str], docstring: str) ->
             return True
         above -= 1
     return False
+
+
+def documented(function: ast.FunctionDef) -> set[int]:
+    """Defaults of parameters that the function's own docstring lists."""
+    listed = {name for line in (ast.get_docstring(function) or "").splitlines() if " : " in line for name in names_of(line)}
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(positional[::-1], arguments.defaults[::-1], strict=False)]
+    pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
+    return {id(node) for argument, default in pairs if argument.arg in listed for node in ast.walk(default)}
+
+
+def names_of(line: str) -> list[str]:
+    """The parameters of a line such as ``epsilon, delta : float``."""
+    return [name.strip() for name in line.partition(" : ")[0].split(",")]
 
 
 def unnamed(path: Path) -> Iterator[tuple[int, float]]:
@@ -57,6 +74,9 @@ def unnamed(path: Path) -> Iterator[tuple[int, float]]:
         for k, node in enumerate(scope.body):
             if isinstance(node, ast.Assign | ast.AnnAssign) and explained(scope.body, k, lines, docstring):
                 fine |= {id(n) for n in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            fine |= documented(node)
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Constant)

@@ -16,8 +16,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MissingExtraError as error:
         sys.stderr.write(f"fattail: {error}\n")
         return 2
-    from fattail.cli import main as run
-
+    try:
+        from fattail.cli import main as run  # takes most of a second, in which somebody may press Ctrl-C
+    except KeyboardInterrupt:
+        sys.stderr.write("fattail: stopped; nothing was charged\n")
+        return 130
     return run(arguments)
 
 

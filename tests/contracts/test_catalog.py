@@ -1,6 +1,7 @@
 """One list of estimators: what is entered there is public, saved, documented, tested and on the command line."""
 
 import ast
+import importlib
 import json
 from pathlib import Path
 
@@ -57,6 +58,14 @@ def test_one_entry_puts_it_on_the_command_line(capsys):
     assert cli.main(["methods", "--estimator", "DPToy", "--json"]) == 0
     assert {m["name"] for m in json.loads(capsys.readouterr().out)["methods"]} == set(DPToy._methods)
     assert cli.main(["audit", "clipped", "--estimator", "DPToy", "--trials", "2"]) == 0
+
+
+@pytest.mark.usefixtures("toy")
+def test_one_entry_makes_neighbors_to_attack_it_with(monkeypatch):
+    """The attacks ask for neighbors of every method of the registry, and have them for a new member of a family."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    cases = importlib.import_module("audit_cases").cases()
+    assert {c.method for c in cases if c.estimator == "DPToy"} == set(DPToy._methods)
 
 
 def test_without_its_entry_it_is_nothing(tmp_path):

@@ -213,3 +213,31 @@ def test_files_of_version_1_are_read(model: Any, tmp_path: Path) -> None:
     again = load_model(path)
     assert np.array_equal(again.mean_, model.mean_) and np.array_equal(again.interval_, model.interval_)
     assert again.privacy_ == model.privacy_ and list(again.feature_names_in_) == ["a", "b"]
+
+
+def test_a_name_that_occurs_twice_is_refused(model: Any, tmp_path: Path) -> None:
+    path = save_model(model, tmp_path / "m.json")
+    for text in (
+        path.read_text().replace('"about"', '"privacy": {}, "about"'),
+        path.read_text().replace('"epsilon"', '"epsilon": 9, "epsilon"', 1),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="not a fattail model"):
+            load_model(path)
+
+
+def test_a_mean_without_its_mean_is_damage(tmp_path: Path) -> None:
+    path = save_model(fattail.DPMean(random_state=0).fit(np.ones((1000, 1))), tmp_path / "m.json")
+    path.write_text(path.read_text().replace('"mean_"', '"other_"'))
+    with pytest.raises(ValueError, match="damaged"):
+        load_model(path)
+
+
+def test_a_support_beyond_the_columns_is_damage(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(3000, 3))
+    path = save_model(fattail.DPSparseRegressor(1, epsilon=4.0, random_state=0).fit(X, X[:, 0]), tmp_path / "m.json")
+    content = json.loads(path.read_text())
+    content["fitted"]["support_"]["array"] = [7]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="damaged"):
+        load_model(path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import sqlite3
 import sys
 import traceback
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from typing import Any
 import typer
 
 from fattail._tools.escape import for_terminal
-from fattail.cli import estimate, inspect, ledger
+from fattail.cli import estimate, inspect, ledger, statistics
 from fattail.cli.paying import StoppedError
 from fattail.privacy import BudgetExceededError, PrivacyError
 
@@ -30,7 +31,10 @@ app = typer.Typer(
 )
 app.add_typer(ledger.app, name="ledger")
 for _command in (
-    estimate.mean,
+    statistics.count,
+    statistics.mean,
+    statistics.total,
+    statistics.difference,
     estimate.fit,
     estimate.predict,
     inspect.methods,
@@ -65,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), STOPPED)
     except BudgetExceededError as error:
         return _fail(str(error), 3, error)
+    except sqlite3.OperationalError as error:  # a full disk, a lock that somebody holds; words of SQLite, never of rows
+        return _fail(f"the ledger cannot be used now: {error}", 2, error)
     except Exception as error:  # no traceback for a user's mistake, and none that quotes a row
         if os.environ.get("FATTAIL_DEBUG"):
             traceback.print_exc()

@@ -4,7 +4,7 @@ Of a file, only the header, the number of rows and the schema are taken as publi
 type is declared or "number", never guessed from cells; a cell that is not a finite number is
 *missing*, and what happens then is the caller's choice. No error names a cell. With
 ``missing="zero"`` no cell decides whether reading succeeds, nor how many rows there are; the
-grammar of text files is in `fattail.cli.records`.
+grammar of text files is in `fattail.rows.records`.
 
 Everything is read once, to the end, before anybody is charged: what is damaged shows then.
 """
@@ -15,6 +15,7 @@ import difflib
 import gzip
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +26,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fattail.cli.parquet import DamagedError, ParquetRows, TypeRefusedError
-from fattail.cli.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
 from fattail.cli.spool import DenseRows, SparseRows
+from fattail.rows.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
 
 SPARSE = (".svm", ".svmlight", ".libsvm")
 MISSING = ("error", "zero")
@@ -181,10 +182,13 @@ def check_memory(path: Path, needed: float, limit: float | None = None) -> None:
 
 def find(columns: Sequence[str], known: Sequence[str], path: Path) -> None:
     """Refuse columns that are not in the header, or are there twice. Names no other column but a near miss."""
+    asked, there = Counter(columns), Counter(known)  # a header can be long
     for name in columns:
-        if list(known).count(name) > 1:
+        if asked[name] > 1:
+            raise FileError(f"column {name!r} is asked for more than once")
+        if there[name] > 1:
             raise FileError(f"{path} has more than one column named {name!r}")
-        if name not in known:
+        if name not in there:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise FileError(f"{path} has no column {name!r}{hint}")

@@ -13,6 +13,7 @@ from fattail.cli import files
 from fattail.cli.shared import UsageError, split
 from fattail.privacy import check_budget
 from fattail.results.model_files import read_model
+from fattail.rows.records import is_number
 
 # The words of --model, and those of them whose targets are labels or that have none.
 MODELS = {e.word: e.name for e in catalog.entries() if e.word}
@@ -54,9 +55,9 @@ def columns_of(file: Path, known: Sequence[str], features: str | None, target: s
     elif target is None:
         raise UsageError(f"--model {model} needs --target")
     chosen = split(features) or [c for c in known if c != target]
-    files.find([*chosen, *([target] if target else [])], known, file)
     if target in chosen:
         raise UsageError(f"{target!r} is both target and feature")
+    files.find([*chosen, *([target] if target else [])], known, file)
     if not chosen:
         raise UsageError(f"{file} has no column left to use as a feature")
     return chosen, target
@@ -70,8 +71,16 @@ def levels_of(category: Sequence[str]) -> dict[str, list[str]]:
         levels = [level.strip() for level in rest.split("|") if level.strip()]
         if not name.strip() or len(levels) < 2:
             raise UsageError(f"--category must look like 'region=north|south|west', got {text!r}")
+        check_different("--category", levels)
         found[name.strip()] = levels
     return found
+
+
+def check_different(option: str, levels: Sequence[str]) -> None:
+    """Refuse a level that is declared twice; "1" and "1.0" are one."""
+    spelled = [float(level) if is_number(level) else level for level in levels]
+    if len(set(spelled)) < len(spelled):
+        raise UsageError(f"{option} declares the same level twice: {', '.join(map(repr, levels))}")
 
 
 def noted(model: Path) -> dict[str, Any]:

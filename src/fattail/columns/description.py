@@ -14,6 +14,7 @@ from fattail.columns.evidence import RATES, CountNoise, places
 from fattail.columns.location import GRID, OCTAVES, find_locations, signed_counts
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust.base import ONE
+from fattail.robust.histogram import fixed
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
@@ -56,14 +57,14 @@ READING = ReadingRules()
 
 
 class DescriptionPlan(NamedTuple):
-    """The releases that a description takes; without counts it is a location only."""
+    """The releases that a description takes."""
 
     stages: tuple[TopK, ...]
-    counts: Laplace | Gaussian | None
+    counts: Laplace | Gaussian
 
     @property
     def mechanisms(self) -> tuple[TopK | Laplace | Gaussian, ...]:
-        return self.stages if self.counts is None else (*self.stages, self.counts)
+        return (*self.stages, self.counts)
 
 
 @dataclass(frozen=True)
@@ -246,14 +247,12 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list
     *Privacy.* ``find_locations``, then one table of counts around the released centers. A row is in exactly one cell of each
     column: replacing it moves two counts by one. Proof: ``location.proof.md``.
     """
-    if plan.counts is None:
-        raise ValueError("this plan buys locations only")
     center, resolution = find_locations(curator, plan.stages, data)
     signed = signed_counts(data, center)
     table = np.concatenate((signed[:, :, :1].sum(axis=1), signed[:, 0, 1:], signed[:, 1, 1:]), axis=1)
     moved = {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[plan.counts.norm]
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-    noisy = curator.release(plan.counts, Bounded(ONE * table, ONE * moved, plan.counts.norm, unit=1.0 / ONE))
+    noisy = curator.release(plan.counts, Bounded(fixed(table), ONE * moved, plan.counts.norm, unit=1.0 / ONE))
     noise = CountNoise(curator.noise(plan.counts, moved), isinstance(plan.counts, Laplace))
     return [
         ColumnDescription(data.n, float(c), float(w), float(cells[0]), cells[1:].reshape(2, CELLS), noise).recentered()

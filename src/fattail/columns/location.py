@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail.privacy import Bounded, Curator, TopK
+from fattail.robust.histogram import totals
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
@@ -47,7 +49,7 @@ def familiarity(exponent: Floats) -> Floats:
     return np.asarray(-2.0 * np.log1p(((exponent - GRID.everyday) / GRID.width) ** 2))
 
 
-def missed(cells: NDArray[np.int64], rank: int) -> NDArray[np.int64]:
+def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
     """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
     through = np.cumsum(cells)
     return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
@@ -59,16 +61,17 @@ def dense(block: Block) -> NDArray[np.float64]:
     return np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
 
 
-def signed_counts(data: PrivateData, center: Floats) -> NDArray[np.int64]:
+def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
     """Counts (column, sign, octave) of ``x - center``; private."""
     bins = 2 * OCTAVES + 2
 
-    def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((center.size, 2, bins), dtype=np.int64)
-        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, 1, out)
-        return out
+    def codes(block: Block) -> NDArray[Any]:
+        return _kernels.column_log_cells(dense(block), center, -OCTAVES, bins, 1)
 
-    return data._reduce(partial)
+    def count(block: Block, out: NDArray[np.int64]) -> None:
+        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, 1, out.reshape(-1, 2, bins))
+
+    return totals(data, (center.size, 2 * bins), codes, count=count).reshape(-1, 2, bins)
 
 
 def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData) -> tuple[Floats, Floats]:
@@ -115,15 +118,7 @@ def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Fl
 
 def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
     """Cells on uniform grids that begin at ``low``."""
-    d = data.d
-
-    def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((d, GRID.fine + 2), dtype=np.int64)
-        with np.errstate(all="ignore"):
-            _kernels.cell_counts(_kernels.grid_cells(dense(block), low, step, GRID.fine), out)
-        return out
-
-    counts = data._reduce(partial)
+    counts = totals(data, (data.d, GRID.fine + 2), lambda block: _kernels.grid_cells(dense(block), low, step, GRID.fine))
     chosen = np.empty(data.d, dtype=np.intp)
     for j, cells in enumerate(counts):
         score = Bounded(-missed(cells, data.n // 2)[1:-1], 1.0, "linf")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.estimators.linear_base import LinearModel, check_number, documented, refuse
+from fattail.estimators.linear_base import LinearModel, check_number, check_target, documented, refuse
 from fattail.estimators.predictors import Responses, TwoLabels
 from fattail.losses import Huber, Logistic, Loss, Squared
 
@@ -22,7 +22,7 @@ class LinearRegressor(Responses, LinearModel):
 
     intercept_: float
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> Any:
         """Fit the model privately.
 
         Parameters
@@ -30,6 +30,9 @@ class LinearRegressor(Responses, LinearModel):
         X : array, frame or CSR matrix of shape (n, d)
             Rows are people; columns may be in any unit.
         y : array of shape (n,)
+        person : array of shape (n,) or column name, optional
+            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
+            their rows contribute. Without it, a row is a person.
 
         Returns
         -------
@@ -37,7 +40,9 @@ class LinearRegressor(Responses, LinearModel):
         """
         refuse(unsupported)
         self._check_parameters()
-        fit = self._fit(self._private_data(X, y))
+        data = self._private_data(X, y, person=person)
+        check_target(self._loss(), y)
+        fit = self._fit(data)
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self._set_errors(fit)
         return self
@@ -176,7 +181,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     def _loss(self) -> Loss:
         return Logistic()
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> Any:
         """Fit the model privately.
 
         Parameters
@@ -185,6 +190,9 @@ class DPLogisticRegression(TwoLabels, LinearModel):
             Rows are people; columns may be in any unit.
         y : array of shape (n,)
             Labels, of the two in ``classes``.
+        person : array of shape (n,) or column name, optional
+            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
+            their rows contribute. Without it, a row is a person.
 
         Returns
         -------
@@ -193,7 +201,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
         refuse(unsupported)
         self._check_parameters()
         labels = self._labels(X, y)
-        fit = self._fit(self._private_data(X, y, labels=labels))
+        fit = self._fit(self._private_data(X, y, labels=labels, person=person))
         self.classes_ = np.asarray(labels.classes)
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         self._set_errors(fit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,15 @@ class LinearModel(LinearPredictor):
 
     _methods = tuple(ALGORITHMS)
     _at_once = ("trimmed", "sample_aggregate")
+    _need_n = ("trimmed",)
+    _used_by: ClassVar = {
+        **dict.fromkeys(("n_iter", "step", "splitting"), ("smoothed", "median_of_means", "trimmed", "clipped")),
+        "moment_bound": ("smoothed", "median_of_means"),
+        **dict.fromkeys(("moment", "groups"), ("median_of_means",)),
+        "trim": ("trimmed",),
+        **dict.fromkeys(("blocks", "aggregation"), ("sample_aggregate",)),
+        **dict.fromkeys(("clip", "batch_size"), ("clipped",)),
+    }
 
     alpha: float = 0.0
     radius: float | None = None
@@ -161,6 +170,8 @@ class LinearModel(LinearPredictor):
             raise ValueError(f"groups must be odd, got {self.groups!r}")
         if self.aggregation not in ("clipped", "smooth"):
             raise ValueError(f"aggregation must be 'clipped' or 'smooth', got {self.aggregation!r}")
+        if self._n_is_private() and self.batch_size is not None:
+            raise ValueError("batch_size draws a share of the rows, whose number is private here: leave it out")
         if self.splitting and self.batch_size is not None:
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
@@ -191,8 +202,7 @@ class LinearModel(LinearPredictor):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         radius = math.inf if self.radius is None else float(self.radius)
         target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept)
-        self._announce(data)
-        curator = self._make_curator()
+        data, curator = self._admit(data)
         fit = self._run(curator, data, target)
         self.n_iter_ = fit.n_iter
         self.privacy_ = curator.report()
@@ -248,9 +258,24 @@ def refuse(unsupported: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected arguments {sorted(unsupported)}")
 
 
+def check_target(loss: Loss, y: Any) -> None:
+    """Refuse a negative response where the loss is for nonnegative ones: like NaN, that is the curator's check of the file.
+
+    A response in a stream is not read for it. Its row is bounded like any other.
+    """
+    if loss.promise.target != "nonnegative" or (not isinstance(y, list | tuple | np.ndarray) and not hasattr(y, "to_numpy")):
+        return
+    if np.any(np.asarray(y, dtype=np.float64) < 0):
+        raise ValueError(f"{type(loss).__name__} is for nonnegative responses, and y has a negative one")
+
+
 def check_number(name: str, value: Any, low: float, closed: bool = False) -> None:
     """Refuse a number outside (low, inf), or [low, inf) if closed; "auto" and None pass."""
     if value is None or is_auto(value):
         return
-    if isinstance(value, (bool, str)) or not (math.isfinite(value) and (value > low or (closed and value == low))):
+    if (
+        not isinstance(value, (int, float, np.number))
+        or isinstance(value, bool)
+        or not (math.isfinite(value) and (value > low or (closed and value == low)))
+    ):
         raise ValueError(f"{name} must be {'at least' if closed else 'larger than'} {low:g} and finite, got {value!r}")

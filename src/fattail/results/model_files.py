@@ -116,7 +116,7 @@ def read_model(path: Any) -> dict[str, Any]:
     if len(data) > MOST_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > MOST_ITEMS:
         raise ValueError(f"{path} is larger than a fattail model can be")
     try:
-        content: dict[str, Any] = json.loads(data.decode("ascii"), parse_constant=_refuse)
+        content: dict[str, Any] = json.loads(data.decode("ascii"), parse_constant=_refuse, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise ValueError(f"{path} is not a fattail model") from None
     schema = content.get("schema") if isinstance(content, dict) else None
@@ -134,6 +134,14 @@ def read_model(path: Any) -> dict[str, Any]:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names occur once: of two, programs read the last and people the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
 
 
 def _rebuilt(content: Mapping[str, Any]) -> Any:
@@ -167,8 +175,14 @@ def _rebuilt(content: Mapping[str, Any]) -> Any:
 
 def _try_out(estimator: Any, columns: int) -> None:
     """Predict one row of zeros, so that parts that do not fit together show here."""
-    if hasattr(estimator, "mean_") and (np.shape(estimator.mean_), np.shape(estimator.interval_)) != ((columns,), (columns, 2)):
+    if isinstance(estimator, fattail.DPMean) and (np.shape(estimator.mean_), np.shape(estimator.interval_)) != (
+        (columns,),
+        (columns, 2),
+    ):
         raise ValueError("the means are not those of the columns")
+    if hasattr(estimator, "summary"):
+        with np.errstate(all="ignore"):
+            str(estimator.summary())
     if hasattr(estimator, "predict"):
         names = estimator.__dict__.pop("feature_names_in_", None)
         with np.errstate(all="ignore"):

@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from fattail import _kernels
 from fattail._tools.numbers import TINY
+from fattail.algorithms.auto.linear import hopeless
 from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare
 from fattail.algorithms.parts.support_fit import centre, centre_plan
 from fattail.algorithms.registry import registered
@@ -42,7 +44,7 @@ class Constants:
     """Numbers of `auto_canonical`.
 
     Checked by ``benchmarks/tuning/vary.py canonical``: halving or doubling any of the floats raised the error, or lowered it
-    by less than a tenth (counts and labels, n = 2,000 and 20,000, epsilon 1, 12 trials).
+    by less than a tenth (counts, n = 4,000 and 30,000, epsilon 1, 12 trials).
     """
 
     columns: float = 0.08
@@ -68,6 +70,8 @@ class Constants:
     """Predictions that count for the curvature: within this many standard deviations of their center."""
     longest: float = 2.0
     """Largest change of a prediction by one step, in standard deviations of the prediction."""
+    noisiest: float = 0.5
+    """Length of a step's noise, in units of curvature one, beyond which the step is shortened to it."""
     evident: float = 6.0
     """Noise deviations that a count must exceed to be taken for rows: noise alone does so once in a billion."""
     lowest: int = -12
@@ -104,6 +108,10 @@ def auto_canonical(curator: Curator, data: PrivateData, target: Target) -> Linea
     is arithmetic on releases. No promise of the loss is trusted but that it is pointwise. Proof: ``canonical.proof.md``.
     """
     c, p = CONSTANTS, data.d + 1
+    if hopeless(data.n, data.d, curator.epsilon, curator.delta):  # so few rows cannot show a column: only the intercept
+        plan = centre_plan(target.loss)
+        curator.plan(*plan)
+        return LinearFit(np.zeros(data.d), float(start_at(curator, data, target, plan)[0][-1]), 0)
     units = Units.planned(p, c.columns, c.moments, c.radius)
     start = centre_plan(target.loss)
     share = c.center / sum(m.share for m in start)
@@ -127,7 +135,10 @@ def auto_canonical(curator: Curator, data: PrivateData, target: Target) -> Linea
         radius = best_radius(curator, counts, data, parts, curator.noise(gradients[-1], 2.0 / data.n) * math.sqrt(p), c)
         mean = Ball(radius=radius).mean(data, parts, width=p)
         released = curator.release(gradient, mean)
-        w = problem.move(w, released, c.damping * min(1.0, limit(rows, problem, released, c)))
+        # A step of mostly noise would throw predictions by more than later steps can undo.
+        noise = curator.noise(gradient, 2.0 * radius / data.n) * math.sqrt(p)
+        shorter = min(1.0, c.noisiest / noise, limit(rows, problem, released, c))
+        w = problem.move(w, released, c.damping * shorter)
     return problem.solution(w, c.steps)
 
 
@@ -176,7 +187,7 @@ def best_radius(curator: Curator, release: Gaussian, data: PrivateData, parts: P
 
     def codes(block: Block) -> Floats:
         u, r = parts(block)
-        length = np.abs(r) * np.sqrt(np.einsum("ij,ij->i", u, u, dtype=np.float64))
+        length = np.abs(r) * np.sqrt(_kernels.row_dots(u, u))
         octave: Floats = np.clip(np.frexp(length)[1] - c.lowest, 0, c.octaves - 1).astype(np.float64)
         return octave[:, None]
 

@@ -15,6 +15,7 @@ from fattail.algorithms.registry import registered
 from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe, find_locations
 from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
 from fattail.robust import Clip
+from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
@@ -54,18 +55,18 @@ class MeanShares:
 SHARES = MeanShares()
 
 
-def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise | None]:
+def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise] | None:
     """Releases of the default mean, by public arithmetic: the more rows, the smaller the part of the description.
 
     Pure releases add their epsilons, so shares of epsilon enter squared, and a selection of bounded range is worth four
-    times as much; shares of Gaussian plans are of rho. Without a mean to release, the location is all that is bought.
+    times as much; shares of Gaussian plans are of rho. None where a location is all that the budget buys.
     """
     pure = pure_is_better(d, epsilon, delta, parts=SHARES.mixed)
     multiplier = d / epsilon if pure else math.sqrt(d / 2) * gaussian_multiplier(epsilon, delta)
     rows = n / multiplier
     _warn_of_few_rows(n, rows, multiplier)
     if rows < SHARES.location_only:
-        return DescriptionPlan((TopK("location 1", 1.0, count=d),), None), None
+        return None
     stages = 1 + sum(rows > least for least in SHARES.stages)
     location = min(max(SHARES.stage * stages / rows, SHARES.least_location), SHARES.most_location)
     many = min(max(math.log(rows / SHARES.few) / math.log(SHARES.many / SHARES.few), 0.0), 1.0)
@@ -116,31 +117,44 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     *Privacy.* Steps 1, 2 and 4 are one plan; 3 sees releases only. The mean of column j moves by at most the length of its
     interval over n. No assumption on the data.
     """
-    plan, release = plan_mean(data.n, data.d, curator.epsilon, curator.delta)
-    curator.plan(*plan.mechanisms, *([] if release is None else [release]))
-    if release is None:
-        center, _ = find_locations(curator, plan.stages, data)
-        return Estimate(center, np.zeros(data.d), np.full((data.d, 2), np.inf))
+    planned = plan_mean(data.n, data.d, curator.epsilon, curator.delta)
+    if planned is None:
+        return _location(curator, data)
+    plan, release = planned
+    curator.plan(*plan.mechanisms, release)
     columns = describe(curator, plan, data)
     unit = noise_std(curator, release, per_column(release, data.d) / data.n)
     ends = [choose_ends(column, unit) for column in columns]
     low, high = np.array([(e.low, e.high) for e in ends]).T
     # A length of zero would leave the curator nothing to hide, and one that rounds to zero nothing to add.
     bound = np.maximum((high - low) / 2, np.maximum(np.maximum(np.abs(low), np.abs(high)) * 2.0**-50, 2.0**-140))
-    clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data)
+    clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data, anchor=[c.center for c in columns])
     raw = curator.release(release, clipped.to(release.norm))
-    noise = 2 * unit * bound
-    spread = np.array([_spread(e, m - c.center, data.n, u) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)])
+    noise = unit * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or less where one row more is what is protected
+    spread = np.array(
+        [_spread(e, m - c.center, data.n, u, data.count_noise) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)]
+    )
     _warn(spread)
     return Estimate(raw + np.array([e.bias for e in ends]), noise, spread, isinstance(release, Laplace))
 
 
-def _spread(ends: Ends, mean: float, n: int, noise: float) -> tuple[float, float]:
-    """Standard deviation of everything but the noise, below and above; ``mean`` is that of the clipped distances."""
+def _location(curator: Curator, data: PrivateData) -> Estimate:
+    """Numbers of the right size, and that nothing more is known."""
+    look = TopK("location", 1.0, count=data.d)
+    curator.plan(look)
+    center, _ = find_locations(curator, (look,), data)
+    return Estimate(center, np.zeros(data.d), np.full((data.d, 2), np.inf))
+
+
+def _spread(ends: Ends, mean: float, n: int, noise: float, count_noise: float) -> tuple[float, float]:
+    """Standard deviation of everything but the noise, below and above; ``mean`` is that of the clipped distances.
+
+    Where n is a release, its error moves the distance in proportion.
+    """
     if not ends.seen:
         return math.inf, math.inf
     clipped = max(clipped_square(ends, mean, noise) - mean**2, 0.0)
-    both = (clipped + ends.realized) / n + ends.bias_variance
+    both = (clipped + ends.realized) / n + ends.bias_variance + (count_noise / n * mean) ** 2
     less, more = (math.sqrt(both + (doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
     return math.inf if ends.open_low else less, math.inf if ends.open_high else more
 

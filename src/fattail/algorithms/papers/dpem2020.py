@@ -4,6 +4,23 @@ Theorem 2 is ``smoothed_mean``, Theorem 3 ``local_mean``, Algorithm 1 ``clipped_
 Theorem 3 applied to gradients ``local_em``. Common to the EM variants: corrected gradients
 (``em_models``), exact sensitivities and composition, full batches by default (a factor ``sqrt(T)`` less noise
 than splitting), and where a number that the paper assumes known is missing, a released one.
+
+================  =========================================  ======================================================
+paper             here                                       where
+================  =========================================  ======================================================
+tau               ``moment_bound``                           Theorem 2; Algorithm 2, input
+s                 ``s``, ``scale``                           Theorem 2; Algorithm 2, line 1
+beta (precision)  ``BETA``, ``math.sqrt(log_d)``             Theorem 2; Algorithm 2, line 1
+epsilon~          ``_epsilon_tilde``                         Algorithm 2, line 1
+zeta              ``failure``                                Algorithm 2, line 1
+D_t               ``folds`` of the schedule, with ``split``  Algorithm 2, line 1
+beta^0            ``problem.init``, or ``problem.start``     Algorithms 1 and 2, input
+nabla q_i         ``_terms(problem)``                        Algorithm 1, line 2; Algorithm 2, line 3
+C                 ``clip``, the radius of ``InBall``         Algorithm 1, line 3
+g^(t-1)           ``Smoothed``                               Algorithm 2, lines 3 and 4
+eta, T            ``schedule.step``, ``schedule.steps``      Algorithm 1, lines 1 and 4; Algorithm 2, lines 2 and 5
+beta^t            ``beta`` of ``run``                        Algorithm 1, line 4; Algorithm 2, line 5
+================  =========================================  ======================================================
 """
 
 from __future__ import annotations
@@ -137,22 +154,14 @@ _STEPS = {"gaussian_mixture": (4, 4), "mixture_of_regressions": (7, 5), "missing
 _SCALES = {"gaussian_mixture": 1.0, "mixture_of_regressions": 1.5, "missing_covariates": 2.0}
 _BALL = 0.45
 _STEP = {"gaussian_mixture": 1.3, "mixture_of_regressions": 1.3, "missing_covariates": 1.2}
-# Shares of a private start: the size of a row or response, and second moments.
-_SIZE, _START = 0.04, 0.16
-# Budget of a late step over that of an early one.
-_LATE = 3.0
-# Largest excess of a squared residual for the noise level, over the noise level, of the clipped method.
-_CLIPPED_EXCESS = 6.0
-# Deviations of the excess that the smoothed method allows, and of a standardized residual with missing cells.
-_DEVIATIONS = 3.0
-# Least d / failure probability: the paper's logarithm of it must be positive.
-_LEAST_RATIO = 1.2
-# Shortest step of the local method.
-_SHORTEST = 0.2
-# Room of missing covariates over that of the others: their gradients are skewed.
-_SKEW_ROOM = 1.3
-# Noise deviations that a share of rows must exceed to be believed.
-_BELIEVED = 4.5
+_SIZE, _START = 0.04, 0.16  # shares of a private start: the size of a row or response, and second moments
+_LATE = 3.0  # budget of a late step over that of an early one
+_CLIPPED_EXCESS = 6.0  # most excess of a squared residual, over the noise level, that the clipped method counts
+_DEVIATIONS = 3.0  # of the excess, and of a standardized residual with missing cells, that the smoothed method allows
+_LEAST_RATIO = 1.2  # of d to the failure probability: the paper's logarithm of it must be positive
+_SHORTEST = 0.2  # step of the local method
+_SKEW_ROOM = 1.3  # room of missing covariates over that of the others: their gradients are skewed
+_BELIEVED = 4.5  # noise deviations that a share of rows must exceed
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,24 @@
 
 Algorithm 1 is ``truncated_mean``, Algorithm 2 ``median_of_means_descent``, Algorithm 3 ``median_of_means``,
 Algorithm 4 the peeling of ``iht.Peeling``, Algorithm 5 ``iht_truncated``.
+
+=======  ====================================  ===============================================
+paper    here                                  where
+=======  ====================================  ===============================================
+1 + v    ``moment``                            Algorithm 1, line 1
+u        ``moment_bound``                      Algorithm 1, line 1
+B        ``bound``                             Algorithm 1, line 1; Algorithm 5, line 5
+mu~      ``value``                             Algorithm 1, line 3; Algorithm 3, line 12
+m        ``groups``                            Algorithm 3, line 1
+tau      ``clip``, of whole rows               Algorithm 2, line 8; Algorithm 3, line 5
+X_t      ``fold``                              Algorithm 2, lines 3 and 5; Algorithm 5, line 1
+eta, T   ``descent.step``, ``descent.n_iter``  Algorithm 2, lines 1 and 9
+Proj_W   ``descent.move``                      Algorithm 2, line 9
+s        ``options.sparsity``, in ``Peeling``  Algorithm 4
+g~^t     ``gradient``                          Algorithm 5, line 8
+eta_0    ``step``                              Algorithm 5, line 9
+Peeling  ``peeling``                           Algorithm 5, line 10
+=======  ====================================  ===============================================
 """
 
 from __future__ import annotations

@@ -1,4 +1,20 @@
-"""Tian, Wang, Chen and Wang (ECML 2025): sparse linear regression with heavy-tailed responses."""
+"""Tian, Wang, Chen and Wang (ECML 2025): sparse linear regression with heavy-tailed responses.
+
+================  =======================================  =======================================
+paper             here                                     where
+================  =======================================  =======================================
+K                 ``K``                                    Algorithms 1 and 3, line 2
+D_t               ``fold``                                 Algorithms 1 and 3, line 4
+T                 ``n_iter``                               Algorithms 1 and 3, line 5
+tau               ``tau``                                  Algorithm 1, line 6
+l'_tau            ``Huber(tau)``                           Algorithm 1, line 6
+sign(x'beta - y)  ``np.sign``                              Algorithm 3, line 6
+eta, eta_t        ``step``; ``first`` times ``SHRINK**t``  Algorithms 1 and 3, line 6
+beta^(t+1)        ``w`` of ``hard_thresholding``           Algorithms 1 and 3, line 7
+Peeling           ``peeling``                              Algorithms 1 and 3, line 7; Algorithm 2
+L                 ``options.radius``                       Algorithms 1 and 3, line 7
+================  =======================================  =======================================
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,25 @@ Algorithm 4 ``smoothed_descent``. The descents work on rows in private units (``
 which cost a tenth of the budget: the paper assumes that features have about unit size. By default a
 step uses all rows and steps compose exactly; ``splitting`` gives each step its own rows, as printed,
 which costs a factor sqrt(T) in noise.
+
+=============  ============================================  ======================================================
+paper          here                                          where
+=============  ============================================  ======================================================
+m              ``blocks``                                    Algorithm 1, line 2
+s_i = f(D_Si)  ``fits``, each by ``_newton``                 Algorithm 1, line 3
+g(S), S(S)     ``Attention``, with ``aggregation="smooth"``  Algorithm 1, lines 4 and 5
+t              ``smoothness``                                Algorithm 2, line 1
+S^t            ``Trimmed``, its smooth sensitivity           Algorithm 2, line 1
+m              ``trim``                                      Algorithm 2, line 2
+a, b           ``bound``: the range is symmetric             Algorithm 2, line 2
+Z              ``SmoothNoise``                               Algorithm 2, line 3
+D_(t-1,j)      ``problem.gradient_rows(w)``                  Algorithm 3, line 3; Algorithm 4, line 3
+s              ``scale``                                     Algorithm 4, line 1
+v              ``descent.bound(problem)``                    Algorithm 4, line 1
+beta           ``beta``                                      Algorithm 4, line 1
+T, eta         ``descent.n_iter``, ``descent.step``          Algorithm 3, lines 2 and 5; Algorithm 4, lines 2 and 5
+P_W            ``descent.move``                              Algorithm 3, line 5; Algorithm 4, line 5
+=============  ============================================  ======================================================
 """
 
 from __future__ import annotations
@@ -187,7 +206,7 @@ def sample_aggregate(
     def rows(block: Block) -> Floats:
         return np.column_stack([problem.frame.standard(block), problem.response(block)])
 
-    fits = block_estimates(data, curator.folds(data.n, blocks), rows, lambda table: inverse @ _newton(problem, table), p)
+    fits = block_estimates(data, curator.folds(data.n, blocks), rows, lambda *table: inverse @ _newton(problem, *table), p)
     if aggregation == "smooth":
         center = curator.release(smooth, Attention(REACH, curator.smoothness(smooth)).mean(fits))
     else:
@@ -200,17 +219,18 @@ def sample_aggregate(
     return problem.solution(problem.move(w, np.zeros(p), 0.0, REACH), 1)
 
 
-def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = PULL) -> Floats:
+def _newton(problem: Problem, table: Floats, shares: Floats, steps: int = 15, pull: float = PULL) -> Floats:
     """Minimise the loss of one block by a fixed number of Newton steps with a little ridge; not private."""
     table = np.where(np.isfinite(table), table, 0.0)
     z, y, loss = table[:, :-1], table[:, -1], problem.fixed_loss
-    weights = problem.frame.weights(np.einsum("ij,ij->i", z, z))
+    weights = shares * problem.frame.weights(np.einsum("ij,ij->i", z, z))
+    persons = shares.sum()
     w, ridge = np.zeros(problem.p), np.diag(problem.ridge + pull)
     for _ in range(steps):
         prediction = z @ w
         slope = weights * loss.derivative(prediction, y)
-        hessian = (z * (weights * loss.second(prediction, y))[:, None]).T @ z / len(z) + ridge
-        step: Floats = np.asarray(np.linalg.solve(hessian, z.T @ slope / len(z) + ridge @ w), dtype=np.float64)
+        hessian = (z * (weights * loss.second(prediction, y))[:, None]).T @ z / persons + ridge
+        step: Floats = np.asarray(np.linalg.solve(hessian, z.T @ slope / persons + ridge @ w), dtype=np.float64)
         w = w - (step if type(loss) in OWN else _shortened(step, lambda v: float(loss.value(z @ v, y) @ weights), w))
     return w
 

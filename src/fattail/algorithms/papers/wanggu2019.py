@@ -36,8 +36,10 @@ def dp_ight(curator: Curator, data: PrivateData, loss: Loss, options: Options) -
     curator.plan(*units.mechanisms, length, release)
     K, _, level = units.find(curator, data)
 
+    ones = np.ones(data.d)  # a pass must not hold on to the rows
+
     def lengths(b: Block) -> Floats:
-        squares = squared_lengths(b.X, np.ones(data.d)) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
+        squares = squared_lengths(b.X, ones) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
         return np.sqrt(squares) * np.abs(loss.derivative(np.full(len(b), level), b.y))
 
     radius = typical(curator, length, data, lengths, 0.5)

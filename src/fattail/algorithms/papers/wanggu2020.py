@@ -1,4 +1,17 @@
-"""Wang and Gu (AAAI 2020): knowledge transfer from a teacher to a sparse student through public features."""
+"""Wang and Gu (AAAI 2020): knowledge transfer from a teacher to a sparse student through public features.
+
+===========  ========================================  =================================
+paper        here                                      where
+===========  ========================================  =================================
+s            ``options.sparsity``                      Algorithm 1, input
+theta^       ``teacher``, on the selected ``support``  Algorithm 1, line 1
+lambda       ``penalty``                               Algorithm 1, line 1 (Theorem 4.5)
+gamma        ``tau * K``                               Theorem 4.3
+x~_i         ``public``                                Algorithm 1, line 2
+y_i^p, xi_i  ``labels``, one Gaussian release          Algorithm 1, line 2
+theta^p      ``w``                                     Algorithm 1, line 4
+===========  ========================================  =================================
+"""
 
 from __future__ import annotations
 

@@ -32,6 +32,10 @@ REACH = 4.0  # predictions of this size, in private units, are the largest that 
 
 WIDEST = 500  # columns beyond which a matrix of moments is all noise
 
+# A penalty, per column of unit scale, that leaves nothing of a coefficient. With much more of it the equations of a step
+# are singular in floating point, and a fit that is paid for would fail.
+_STRONGEST = 1e12
+
 
 @dataclass(frozen=True)
 class LinearFit:
@@ -120,7 +124,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         alpha, scale = self.target.alpha, self.frame.scale
-        object.__setattr__(self, "ridge", np.append(alpha / scale**2, 0.0))
+        object.__setattr__(self, "ridge", np.append(np.minimum(alpha / scale**2, _STRONGEST), 0.0))
 
     @property
     def p(self) -> int:
