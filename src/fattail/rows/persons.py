@@ -28,13 +28,16 @@ Codes = NDArray[np.int64]
 MOST_OF_ONE = 1 << 20
 
 
-def person_codes(ids: Any) -> tuple[Codes, int]:
+def person_codes(ids: Any, *, by_id: bool = False) -> tuple[Codes, int]:
     """Code of each row's person, in the order of their first rows, and the number of persons.
 
     Parameters
     ----------
     ids : array of shape (n,), or a column of a data frame
         Text, numbers, dates or categories. A missing id is refused: nobody could say whose row it is.
+    by_id : bool
+        Number the persons by their ids, so that codes do not depend on the order of the rows; ids that cannot be compared
+        with each other are numbered by their first rows all the same.
 
     Examples
     --------
@@ -46,19 +49,26 @@ def person_codes(ids: Any) -> tuple[Codes, int]:
         raise Refusal(f"person must hold one id per row, got an array of {values.ndim} dimensions")
     if _has_missing(values):
         raise Refusal("a row has no person: fill in the ids, or leave the rows out, before fitting")
-    codes, count = attempt("comparing ids of persons", _numbered, values)
+    codes, count = attempt("comparing ids of persons", _numbered, values, by_id)
     return codes, count
 
 
-def _numbered(values: NDArray[Any]) -> tuple[Codes, int]:
+def _numbered(values: NDArray[Any], by_id: bool) -> tuple[Codes, int]:
     """Persons by the order of their first rows: with one row each, a person's place is their row's."""
     if values.dtype != object:
         kinds, first, codes = np.unique(values, return_index=True, return_inverse=True)
         place = np.empty(len(kinds), dtype=np.int64)
-        place[np.argsort(first)] = np.arange(len(kinds))
+        place[np.arange(len(kinds)) if by_id else np.argsort(first)] = np.arange(len(kinds))
         return place[codes.reshape(-1)], len(kinds)
     seen: dict[Any, int] = {}
-    return np.array([seen.setdefault(value, len(seen)) for value in values.tolist()], dtype=np.int64), len(seen)
+    codes = np.array([seen.setdefault(value, len(seen)) for value in values.tolist()], dtype=np.int64)
+    if by_id:
+        try:
+            place = np.argsort(np.array([seen[value] for value in sorted(seen)], dtype=np.int64))
+        except TypeError:
+            return codes, len(seen)
+        codes = place[codes]
+    return codes, len(seen)
 
 
 def _has_missing(values: NDArray[Any]) -> bool:
@@ -69,8 +79,13 @@ def _has_missing(values: NDArray[Any]) -> bool:
     if values.dtype.kind in "mM":
         return bool(np.isnat(values).any())
     if values.dtype == object:
-        return any(value is None or value != value for value in values.tolist())
+        return any(_is_missing(value) for value in values.tolist())
     return False
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas and numpy call a missing value; some of these refuse to be compared."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
 class Persons(Source):
