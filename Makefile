@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
 
-.PHONY: demo test test-slow test-lowest check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs wheel readme clean
+.PHONY: demo test test-slow test-lowest check audit fuzz fuzz-guided bench bench-means bench-regression bench-sparse bench-em bench-speed reproduce reproduce-quick docs wheel clean
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -76,10 +76,10 @@ docs: $(VENV)-docs/.installed
 # All figures and tables of the papers into report/index.html; real data are read from FATTAIL_DATA or ../shared/data.
 # On two free cores about two hours, the quick version about four minutes; an interrupted run resumes.
 reproduce: $(BIN)/.installed
-	$(BIN)/python -m fattail reproduce
+	$(BIN)/python -m reproduction
 
 reproduce-quick: $(BIN)/.installed
-	$(BIN)/python -m fattail reproduce --quick
+	$(BIN)/python -m reproduction --quick
 
 clean:
 	rm -rf $(VENV) $(VENV)-docs $(VENV)-lowest docs/_build docs/generated docs/gallery demo-page build dist .pytest_cache .mypy_cache .ruff_cache

@@ -14,7 +14,7 @@ import numpy as np
 
 import fattail
 from fattail import audit
-from fattail.means import additive
+from fattail.estimators.means import additive
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, Mechanism, SmoothBounded, SmoothNoise, SubsampledGaussian, TopK
 from fattail.privacy.peeling import LaplacePeeling, LaplaceValues
 from fattail.privacy.smooth_gaussian import SmoothGaussian

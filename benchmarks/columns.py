@@ -30,8 +30,8 @@ import numpy as np
 
 from column_laws import REPORTING, TUNING, Law
 from fattail.algorithms.auto.mean import adaptive_mean
-from fattail.data import PrivateData
 from fattail.privacy import Curator
+from fattail.rows.data import PrivateData
 
 DELTA = 1e-6
 SIZES = (300, 1_000, 3_000, 10_000, 30_000, 100_000)

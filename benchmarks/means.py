@@ -39,11 +39,11 @@ import numpy as np
 
 from fattail import DPMean, UtilityWarning
 from fattail.algorithms.auto.mean import adaptive_mean
-from fattail.algorithms.dpem2020 import local_mean, smoothed_mean
-from fattail.algorithms.tao2022 import median_of_means, truncated_mean
-from fattail.algorithms.wang2020 import trimmed_mean
-from fattail.data import PrivateData
+from fattail.algorithms.papers.dpem2020 import local_mean, smoothed_mean
+from fattail.algorithms.papers.tao2022 import median_of_means, truncated_mean
+from fattail.algorithms.papers.wang2020 import trimmed_mean
 from fattail.privacy import Curator, gaussian_multiplier
+from fattail.rows.data import PrivateData
 
 DELTA = 1e-5
 EPSILONS = (0.5, 1.0, 2.0)

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 from fattail import DPMean
-from fattail.data import PrivateData
 from fattail.robust import Clip, Smooth
-from fattail.sources import Chunks, Parquet
+from fattail.rows.data import PrivateData
+from fattail.rows.sources import Chunks, Parquet
 
 HERE = Path(__file__).resolve().parent
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != HERE]  # else Dask takes sparse.py for a package

@@ -28,8 +28,8 @@ from scipy.special import ndtr
 from threadpoolctl import threadpool_limits
 
 from fattail import _kernels as K
-from fattail.data import block_rows
 from fattail.robust import catoni
+from fattail.rows.data import block_rows
 
 THREADS = min(2, os.cpu_count() or 1)
 SHAPES = [(1_000_000, 50), (100_000, 1000), (4000, 25_000)]
@@ -243,7 +243,7 @@ begin = time.process_time()
 import numpy as np, scipy.special
 ready = time.process_time()
 from fattail import _kernels as K
-from fattail.data import block_rows
+from fattail.rows.data import block_rows
 from fattail.robust import catoni
 loaded = time.process_time()
 V, out = np.ones((1000, 50)), np.zeros(50, dtype=np.int64)

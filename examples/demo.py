@@ -29,10 +29,10 @@ from matplotlib import pyplot as plt
 from sklearn.linear_model import LinearRegression, OrthogonalMatchingPursuit
 
 import fattail
-from fattail import plots
-from fattail.card import Card
 from fattail.cli.files import read
 from fattail.privacy import gaussian_multiplier
+from fattail.results import plots
+from fattail.results.card import Card
 
 EPSILON, DELTA = 1.0, 1e-6
 FOLDER = Path("demo-page")

@@ -12,7 +12,7 @@ import numpy as np
 from _data import columns
 
 import fattail
-from fattail import plots
+from fattail.results import plots
 
 losses, source = columns("danish_fire.csv.gz", ["Total"], lambda rng: 1 + rng.pareto(1.6, (2167, 1)))
 losses = losses[:, 0]

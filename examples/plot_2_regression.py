@@ -11,7 +11,7 @@ import numpy as np
 from _data import columns
 
 import fattail
-from fattail import plots
+from fattail.results import plots
 
 names = ["age", "inc", "fsize", "educ", "marr", "twoearn", "db", "pira", "hown", "e401"]
 

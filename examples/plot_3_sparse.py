@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fattail
-from fattail import plots
+from fattail.results import plots
 
 rng = np.random.default_rng(0)
 n, d, s = 4000, 1000, 5

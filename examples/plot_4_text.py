@@ -12,7 +12,7 @@ from _data import find
 from scipy import sparse
 
 import fattail
-from fattail import plots
+from fattail.results import plots
 
 path = find("reuters21578.npz")
 if path is not None:

@@ -13,8 +13,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fattail
-from fattail import plots
-from fattail.card import Card
+from fattail.results import plots
+from fattail.results.card import Card
 
 rng = np.random.default_rng(0)
 age = rng.uniform(18, 90, (20_000, 1))

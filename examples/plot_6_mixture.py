@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fattail
-from fattail import plots
+from fattail.results import plots
 
 rng = np.random.default_rng(0)
 n, beta = 20_000, np.array([1.0, -0.5, 0.5])

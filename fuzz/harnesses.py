@@ -28,15 +28,15 @@ import numpy as np
 from rich.table import Table
 
 import fattail
-from fattail import model_io
-from fattail.card import Card
+from fattail._tools import escape
 from fattail.cli import files, main
 from fattail.cli.shared import Screen
-from fattail.data import PrivateData
 from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian, Ledger, chain
-from fattail.privacy.labels import SecretOrder
-from fattail.results import escape
+from fattail.results import model_files as model_io
+from fattail.results.card import Card
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate
+from fattail.rows.data import PrivateData
+from fattail.rows.order import SecretOrder
 
 FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
 

@@ -69,17 +69,6 @@ class OtherPapers(Paper):
         return self.parse(lines)
 
 
-class Methods(_Generated):
-    """The whole registry."""
-
-    def run(self) -> list[nodes.Node]:
-        rows = [
-            (f"``{m.name}``", "\n".join(f"| :class:`~fattail.{e}`" for e in m.estimators), f"{m.paper}, {m.algorithm}", m.changed)
-            for m in fattail.registry()
-        ]
-        return self.parse(_rst(_table(("method", "of", "from", "what differs from print"), rows, "18 30 20 32")))
-
-
 class Results(_Generated):
     """The figures of ``benchmarks/results``, as they are."""
 
@@ -142,15 +131,6 @@ def _csv(cells: list[str]) -> str:
     )
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], widths: str) -> list[str]:
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
-    for row in (head, *rows):
-        for k, cell in enumerate(row):
-            first, *rest = cell.split("\n")
-            lines += [f"   {'*' if k == 0 else ' '} - {first}", *(f"       {line}" for line in rest)]
-    return [*lines, ""]
-
-
 def _inline_math(writer: Any, node: Any) -> None:
     """MathML, which browsers draw by themselves: no scripts, no network."""
     writer.body.append(tex2mathml(node.astext(), as_block=False))
@@ -172,6 +152,5 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-skip-member", _skip_routing)
     app.add_directive("paper", Paper)
     app.add_directive("other-papers", OtherPapers)
-    app.add_directive("methods", Methods)
     app.add_directive("benchmark-results", Results)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

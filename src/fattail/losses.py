@@ -4,7 +4,7 @@
 (`Promise`), a method what it needs (`Needs`), and `check_loss` refuses before data are read what does
 not fit, or what breaks its promises on public numbers. Privacy rests on one of them only, that a loss is
 pointwise: sums are bounded afterwards, whatever a loss says about itself. Where a proof needs more
-(``robust/ridge.py``), only losses of this file are served.
+(``algorithms/parts/ridge.py``), only losses of this file are served.
 """
 
 from __future__ import annotations

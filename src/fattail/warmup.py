@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 
 from fattail import _kernels
-from fattail.data import PrivateData
 from fattail.robust import Ball, Clip, Gram, Smooth, Trimmed
+from fattail.rows.data import PrivateData
 
 __all__ = ["warmup"]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fattail
-from fattail._dask import FAN_IN
-from fattail.data import PrivateData
 from fattail.privacy import Curator, Gaussian, Ledger
 from fattail.robust import Smooth
+from fattail.rows.cluster import FAN_IN
+from fattail.rows.data import PrivateData
 
 distributed = pytest.importorskip("distributed")
 dask_array = pytest.importorskip("dask.array")

@@ -15,12 +15,12 @@ from scipy import sparse
 import fattail
 import forms
 from fattail import _kernels
-from fattail.data import PrivateData
-from fattail.passes import cut
 from fattail.robust import Clip, Gram, Smooth
+from fattail.rows.classes import Labels
+from fattail.rows.data import PrivateData
 from fattail.rows.door import Refusal, rows_of
-from fattail.rows.labels import Labels
-from fattail.sources import Chunks, Parquet
+from fattail.rows.passes import cut
+from fattail.rows.sources import Chunks, Parquet
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The inplace keyword"),

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import fattail
 from fattail.cli import files
-from fattail.model_io import load_model, save_model
 from fattail.privacy import Ledger
 from fattail.privacy.chain import Pages
 from fattail.privacy.events import Pure
+from fattail.results.model_files import load_model, save_model
 
 PATH = Path(__file__).parents[2] / "fuzz" / "harnesses.py"
 spec = importlib.util.spec_from_file_location("harnesses", PATH)

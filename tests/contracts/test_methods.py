@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 import fattail
 from fattail import audit
-from fattail.card import Card
-from fattail.model_io import save_model
 from fattail.privacy import Budget, BudgetExceededError, epsilon_of
+from fattail.results.card import Card
+from fattail.results.model_files import save_model
 
 N = 240
 METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
@@ -207,15 +207,15 @@ def test_an_unknown_method_names_the_known_ones(name):
         make(name, "magic").fit(*dataset(name))
 
 
-def test_the_readme_table_is_current():
+def test_the_page_of_methods_is_current():
     import importlib.util
     from pathlib import Path
 
-    path = Path(__file__).parents[2] / "scripts" / "readme.py"
-    spec = importlib.util.spec_from_file_location("readme", path)
-    readme = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(readme)
-    assert readme.README.read_text() == readme.current(), "run scripts/readme.py --write"
+    path = Path(__file__).parents[2] / "scripts" / "methods.py"
+    spec = importlib.util.spec_from_file_location("methods", path)
+    page = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    assert page.PAGE.read_text() == page.current(), "run scripts/methods.py --write"
 
 
 def test_every_registered_test_exists():

@@ -12,10 +12,10 @@ from scipy import sparse
 
 import fattail
 from fattail import audit
-from fattail.data import PrivateData
-from fattail.privacy import labels as labels_module
-from fattail.privacy.labels import SecretOrder
 from fattail.robust.blocks import block_estimates
+from fattail.rows import order as labels_module
+from fattail.rows.data import PrivateData
+from fattail.rows.order import SecretOrder
 
 N, D = 1003, 5
 METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})

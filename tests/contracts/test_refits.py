@@ -9,8 +9,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import fattail
-from fattail.model_io import load_model, save_model
 from fattail.privacy import Budget, BudgetExceededError
+from fattail.results.model_files import load_model, save_model
 
 METHODS = {}
 for m in fattail.registry():

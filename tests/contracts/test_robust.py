@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fattail import DPMean, _kernels, audit, scale
-from fattail.data import PrivateData
+from fattail import DPMean, _kernels, audit
+from fattail.algorithms.parts import scale
 from fattail.privacy import Curator, Gaussian, PrivacyError, SmoothNoise, SubsampledGaussian, TopK
-from fattail.privacy.labels import SecretOrder
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate, symmetric
+from fattail.rows.data import PrivateData
+from fattail.rows.order import SecretOrder
 
 ROBUST = {
     "clip": Clip(bound=2.0),

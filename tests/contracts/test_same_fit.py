@@ -12,12 +12,11 @@ import pytest
 from scipy import sparse
 
 import fattail
-from fattail.data import PrivateData
-from fattail.passes import Job
-from fattail.privacy.bounded import Sample
-from fattail.privacy.labels import SecretOrder
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed
-from fattail.sources import Chunks, Parquet, Reader
+from fattail.rows.data import PrivateData
+from fattail.rows.order import Sample, SecretOrder
+from fattail.rows.passes import Job
+from fattail.rows.sources import Chunks, Parquet, Reader
 
 dask_array = pytest.importorskip("dask.array")
 dask_frame = pytest.importorskip("dask.dataframe")

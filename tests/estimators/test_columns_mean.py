@@ -11,7 +11,7 @@ import pytest
 import fattail
 from fattail import UtilityWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::fattail.privacy.curator.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 
 
 def yes_no(p):

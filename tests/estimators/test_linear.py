@@ -16,14 +16,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning, audit
 from fattail.algorithms.auto import linear as auto_linear
-from fattail.algorithms.common.columns import center_and_scale
-from fattail.data import PrivateData
+from fattail.algorithms.parts.columns import center_and_scale
 from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian
+from fattail.rows.data import PrivateData
 
 MODELS = [DPLinearRegression, DPHuberRegressor, DPLogisticRegression]
 METHODS = ["auto", "smoothed", "median_of_means", "trimmed", "sample_aggregate", "clipped"]
 
-pytestmark = pytest.mark.filterwarnings("ignore::fattail.privacy.curator.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
 each_method = pytest.mark.parametrize("method", METHODS)

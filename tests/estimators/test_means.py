@@ -11,11 +11,11 @@ import fattail
 from fattail import DPMean, LocalRandomizer, UtilityWarning, audit
 from fattail.algorithms.auto import mean as adaptive
 from fattail.columns import Ends
-from fattail.data import PrivateData
+from fattail.rows.data import PrivateData
 
 METHODS = ["auto", "truncated", "smoothed", "median_of_means", "trimmed", "local"]
 
-pytestmark = pytest.mark.filterwarnings("ignore::fattail.privacy.curator.UtilityWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 
 each_method = pytest.mark.parametrize("method", METHODS)
 

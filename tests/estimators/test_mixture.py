@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fattail import DPGaussianMixture, DPMissingCovariateRegression, DPMixtureOfRegressions, UtilityWarning, audit
 from fattail.algorithms.auto.clusters import Clusters
-from fattail.data import PrivateData
+from fattail.rows.data import PrivateData
 
 # Most fits here are on too few rows to mean anything, which is not what they test.
 pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")

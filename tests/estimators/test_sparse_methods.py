@@ -9,14 +9,14 @@ from scipy import sparse, stats
 
 import fattail
 from fattail import DPSparseClassifier, DPSparseRegressor, audit
-from fattail.algorithms.tao2022 import sparse_mean
+from fattail.algorithms.papers.tao2022 import sparse_mean
+from fattail.algorithms.parts.geometry import hard_threshold, project_ball, project_l1_ball, shrink
+from fattail.algorithms.parts.ridge import RidgeDescent
 from fattail.baselines import IGHT, AdaHuber
-from fattail.data import PrivateData
-from fattail.geometry import hard_threshold, project_ball, project_l1_ball, shrink
 from fattail.losses import Huber, Logistic, Squared
 from fattail.privacy import Bounded, Curator, Gaussian
 from fattail.privacy.peeling import LaplacePeeling, LaplaceValues
-from fattail.robust.ridge import RidgeDescent
+from fattail.rows.data import PrivateData
 
 
 @pytest.mark.parametrize("loss", [Huber(1.0), Logistic()], ids=["huber", "logistic"])

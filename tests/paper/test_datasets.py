@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-from fattail.experiments import datasets, main, problems
+from reproduction import datasets, main, problems
 
 
 @pytest.fixture

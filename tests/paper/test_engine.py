@@ -7,16 +7,17 @@ import sys
 import textwrap
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fattail import experiments
-from fattail.experiments import engine
-from fattail.experiments.claims import Beats
-from fattail.experiments.results import collect
-from fattail.experiments.spec import Method, Panel, Problem, Steps
-from fattail.experiments.store import Store
+import reproduction as experiments
+from reproduction import engine
+from reproduction.claims import Beats
+from reproduction.results import collect
+from reproduction.spec import Method, Panel, Problem, Steps
+from reproduction.store import Store
 
 
 def normal(rng, n):
@@ -86,7 +87,7 @@ def test_points_and_panels_that_agree_share_their_cells(tmp_path):
 
 
 def test_two_processes_and_one_give_the_same_numbers(tmp_path):
-    from fattail.experiments import tao2022
+    from reproduction import tao2022
 
     toy = tao2022.PANELS[0].resized({"n": (100, 200)}, 2)
     toy = Panel(**{**vars(toy), "methods": tuple(m for m in toy.methods if m.label in ("Algorithm 1 as printed", "sample mean"))})
@@ -156,12 +157,12 @@ def test_resumes_after_a_kill(tmp_path):
         textwrap.dedent(
             f"""
             import sys, time
-            sys.path.insert(0, {os.path.dirname(__file__)!r})
+            sys.path[:0] = [{os.path.dirname(__file__)!r}, {str(Path(__file__).parents[2])!r}]
             from pathlib import Path
             import test_engine as t
-            from fattail.experiments import engine
-            from fattail.experiments.spec import Method
-            from fattail.experiments.store import Store
+            from reproduction import engine
+            from reproduction.spec import Method
+            from reproduction.store import Store
 
             def slow(problem, seed, epsilon):
                 with open("calls", "a") as file:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fattail.algorithms.common.em_models import missing_log_density, missing_terms, mixture_terms
-from fattail.experiments import printed
+from fattail.algorithms.parts.em_models import missing_log_density, missing_terms, mixture_terms
 from fattail.privacy import epsilon_of
 from fattail.privacy import events as ev
+from reproduction import printed
 
 ROOT = Path(__file__).parents[2]
 DELTA = 1e-5

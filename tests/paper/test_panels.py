@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fattail.experiments import claims, datasets, engine, panels, report
-from fattail.experiments.results import collect
-from fattail.experiments.spec import name_of
-from fattail.experiments.store import Store
+from reproduction import claims, datasets, engine, panels, report
+from reproduction.results import collect
+from reproduction.spec import name_of
+from reproduction.store import Store
 
 SMALL = {"n": 600, "d": 6, "sparsity": 2, "columns": 40, "n_iter": 3, "batch": 200}
 ALL = panels()
@@ -45,7 +45,7 @@ def test_three_families_and_claims_about_methods_that_exist(panel):
     assert panel.trials >= 20
     assert panel.small().trials < panel.trials
     assert len(list(panel.small().points())) <= len(list(panel.points()))
-    assert name_of(panel.problem).startswith("fattail.")
+    assert name_of(panel.problem).startswith("reproduction.")
 
 
 # One panel per combination of problem and methods is enough: the others differ in their grids.

@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from fattail.experiments import draw, report
-from fattail.experiments.claims import Beats, Moves, Near, Slope, Varies
-from fattail.experiments.results import Results, Series, expected_seconds
-from fattail.experiments.spec import Method, Panel
-from fattail.experiments.verdict import checks, verdict
+from reproduction import draw, report
+from reproduction.claims import Beats, Moves, Near, Slope, Varies
+from reproduction.results import Results, Series, expected_seconds
+from reproduction.spec import Method, Panel
+from reproduction.verdict import checks, verdict
 
 X = (1.0, 2.0, 4.0)
 PRINTED = Method("A as printed", "printed", max, "A", "a flaw")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from fattail import DPSparseRegressor, audit
-from fattail.data import PrivateData
 from fattail.losses import Huber
 from fattail.privacy import Bounded, Curator, Gaussian
 from fattail.robust import Clip
+from fattail.rows.data import PrivateData
 
 GAUSSIAN = Gaussian("released")
 

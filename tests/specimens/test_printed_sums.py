@@ -5,9 +5,9 @@ import pytest
 from scipy.special import ndtr
 
 from fattail import audit
-from fattail.data import PrivateData
 from fattail.privacy import Bounded, Curator, Gaussian, SmoothBounded, SmoothNoise
 from fattail.robust import Smooth, Trimmed, catoni
+from fattail.rows.data import PrivateData
 
 
 def released_once(mechanism, statistic):

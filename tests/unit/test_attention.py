@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from fattail.data import PrivateData
 from fattail.privacy.smooth_gaussian import smooth_delta, smooth_multiplier
 from fattail.robust.attention import Attention, attention
+from fattail.rows.data import PrivateData
 
 
 def clouds(rng, m):

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import fattail
-from fattail.card import Card, Result
 from fattail.privacy import Bounded, Curator, Gaussian, TopK
+from fattail.results.card import Card, Result
 
 
 @pytest.fixture

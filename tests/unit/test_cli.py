@@ -257,10 +257,6 @@ def test_mixture(capsys: Any, tmp_path: Path) -> None:
     assert abs(np.mean(groups == groups[0]) - 0.5) < 0.1
 
 
-def test_reproduce_refuses_an_unknown_figure(capsys: Any, tmp_path: Path) -> None:
-    fails(capsys, f"reproduce nonsense --out {tmp_path}", "no figure is called nonsense")
-
-
 def test_doctor(capsys: Any, monkeypatch: Any) -> None:
     assert json.loads(run(capsys, "doctor --json")[0])["healthy"]
     from fattail.privacy.noise import SecureNoise

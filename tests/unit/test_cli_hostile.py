@@ -71,7 +71,7 @@ def test_set_reaches_no_budget_seed_ledger_or_unit(capsys: Any, claims: Path, le
 
 def test_every_parameter_of_an_estimator_is_tunable_or_reserved() -> None:
     from fattail.cli.requests import TUNABLE
-    from fattail.model_io import ESTIMATORS
+    from fattail.results.model_files import ESTIMATORS
 
     reserved = {"epsilon", "delta", "method", "random_state", "ledger", "classes", "missing", "relation", "person", "unit"}
     parameters = {p for name in ESTIMATORS for p in getattr(fattail, name)().get_params()}
@@ -388,7 +388,7 @@ def test_a_full_temporary_folder_costs_nothing(capsys: Any, claims: Path, ledger
 def test_the_answer_is_printed_whatever_happens_to_its_card(
     capsys: Any, tmp_path: Path, claims: Path, ledger: Path, monkeypatch: Any, broken: str, json_: bool
 ) -> None:
-    from fattail.card import Card
+    from fattail.results.card import Card
 
     def fail(*_: Any, **__: Any) -> Any:
         if broken == "interrupt":
@@ -460,7 +460,7 @@ def test_an_error_after_the_charge_says_what_was_charged(capsys: Any, claims: Pa
 
 
 def test_ctrl_c_waits_for_the_answer(capsys: Any, claims: Path, monkeypatch: Any) -> None:
-    from fattail.card import Card
+    from fattail.results.card import Card
 
     good = Card.of
 

@@ -14,8 +14,8 @@ from fattail.columns import CountNoise, choose_ends, describe, evidence
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.location import OCTAVES, roundest
 from fattail.columns.tails import ENDS, Posterior, bank
-from fattail.data import PrivateData
 from fattail.privacy import Curator
+from fattail.rows.data import PrivateData
 
 
 def description(x: np.ndarray, epsilon: float = 1.0, seed: int = 0) -> ColumnDescription:

@@ -16,7 +16,7 @@ from fattail.privacy import (
     TopK,
     epsilon_of,
 )
-from fattail.privacy.labels import SecretOrder
+from fattail.rows.order import SecretOrder
 
 ORDER = SecretOrder(bytes(32), 10)
 FOLDS = ORDER.folds(2)

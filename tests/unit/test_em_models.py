@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from fattail.algorithms.common import em_models as em
+from fattail.algorithms.parts import em_models as em
 
 D = 4
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fattail.data import PrivateData
 from fattail.robust.histogram import Histogram
+from fattail.rows.data import PrivateData
 
 anything = st.floats(allow_nan=True, allow_infinity=True)
 

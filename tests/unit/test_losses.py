@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fattail import DPHuberRegressor, DPLinearRegression, DPSparseRegressor
-from fattail.data import PrivateData
+from fattail.algorithms.parts import ridge
+from fattail.algorithms.parts.ridge import RidgeDescent
 from fattail.losses import Huber, Logistic, Loss, Needs, Promise, Squared, check_loss
 from fattail.privacy import Budget
-from fattail.robust import ridge
-from fattail.robust.ridge import RidgeDescent
+from fattail.rows.data import PrivateData
 
 LOSSES = [Squared(), Huber(1.3), Logistic()]
 Z = np.linspace(-4, 4, 41) + 0.013

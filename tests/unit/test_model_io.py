@@ -11,7 +11,7 @@ import pytest
 
 import fattail
 from fattail.cli.inspect import PROBLEMS
-from fattail.model_io import _decode, _encode, load_model, save_model
+from fattail.results.model_files import _decode, _encode, load_model, save_model
 
 
 @pytest.fixture

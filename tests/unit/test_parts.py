@@ -11,11 +11,11 @@ import pytest
 from scipy import sparse
 
 import fattail
-from fattail.data import PrivateData
 from fattail.privacy import Curator, SubsampledGaussian
-from fattail.privacy.labels import SecretOrder
 from fattail.robust import Clip
-from fattail.sources import Chunks, Lazy
+from fattail.rows.data import PrivateData
+from fattail.rows.order import SecretOrder
+from fattail.rows.sources import Chunks, Lazy
 
 N = 2003
 ORDER = SecretOrder(bytes(32), N)
@@ -52,7 +52,7 @@ def total(data, fold=None):
 @pytest.mark.parametrize("size", [1, 2, 700, N - 1, N])
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_part_holds_the_rows_of_its_fold(kind, size, keep, monkeypatch):
-    monkeypatch.setattr("fattail.data.KEEP_BYTES", keep)
+    monkeypatch.setattr("fattail.rows.data.KEEP_BYTES", keep)
     fold, inner = ORDER.cut([0, size])[0], ORDER.cut([0, size // 2 + 1])[0]
     data = SOURCES[kind]()
     part = data.part(fold)
@@ -83,7 +83,7 @@ def test_a_target_goes_with_its_row():
 
 @pytest.mark.parametrize("keep", [1 << 27, 100])
 def test_folds_and_samples_are_drawn_from_all_rows(keep, monkeypatch):
-    monkeypatch.setattr("fattail.data.KEEP_BYTES", keep)
+    monkeypatch.setattr("fattail.rows.data.KEEP_BYTES", keep)
     curator = Curator(1.0, 1e-6, random_state=0)
     release = SubsampledGaussian("mean", rate=0.5)
     curator.plan(release)
@@ -105,7 +105,7 @@ def test_a_small_part_of_a_stream_is_read_once(monkeypatch):
     for _ in range(3):
         total(part), total(half)
     assert len(reads) == 1
-    monkeypatch.setattr("fattail.data.KEEP_BYTES", 100)
+    monkeypatch.setattr("fattail.rows.data.KEEP_BYTES", 100)
     part = data.part(ORDER.cut([0, 300])[0])
     total(part), total(part)
     assert len(reads) == 3

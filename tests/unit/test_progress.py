@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 import fattail
-from fattail.progress import Progress, progress_bar, watch
+from fattail.results.progress import Progress, progress_bar, watch
 
 
 def fit() -> Any:

@@ -5,10 +5,10 @@ import pytest
 from scipy import sparse
 
 from fattail import _kernels
-from fattail.data import PrivateData
+from fattail.algorithms.parts.ridge import RidgeDescent
 from fattail.losses import Huber
 from fattail.robust import catoni
-from fattail.robust.ridge import RidgeDescent
+from fattail.rows.data import PrivateData
 
 # Around the lengths of vector registers and the sizes at which BLAS changes its ways.
 WIDTHS = [1, 2, 3, 7, 8, 9, 16, 31, 50, 51, 129]

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from fattail._threads import blas, one_blas_thread
-from fattail.base import PrivateEstimator
-from fattail.data import PrivateData, block_rows
-from fattail.privacy.labels import SecretOrder
+from fattail._tools.threads import blas, one_blas_thread
+from fattail.estimators.base import PrivateEstimator
 from fattail.robust import Ball, Clip, Gram, Smooth, Truncate
-from fattail.sources import Chunks, Parquet, as_source
+from fattail.rows.data import PrivateData, block_rows
+from fattail.rows.order import SecretOrder
+from fattail.rows.sources import Chunks, Parquet, as_source
 
 
 @pytest.fixture
@@ -176,9 +176,8 @@ def test_unknown_objects_are_refused():
 
 
 def test_optional_packages_are_not_imported():
-    code = (
-        "import sys, fattail.data; print([m for m in ('pandas', 'polars', 'pyarrow', 'dask', 'distributed') if m in sys.modules])"
-    )
+    libraries = ("pandas", "polars", "pyarrow", "dask", "distributed")
+    code = f"import sys, fattail.rows.data; print([m for m in {libraries} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
@@ -206,7 +205,7 @@ def test_columns_anywhere_in_memory_are_added_up_where_they_are(dtype, some, mon
             np.testing.assert_array_equal(rule.mean(PrivateData(table, block_bytes=blocks).part(fold))._value, together)
             np.testing.assert_array_equal(rule.mean(PrivateData(table, block_bytes=blocks), fold=fold)._value, together)
     if some == 1024:  # where the columns are one type of float and contiguous, nothing is copied for a mean
-        monkeypatch.setattr("fattail.passes.Piece._copied", lambda *_: pytest.fail("columns were copied"))
+        monkeypatch.setattr("fattail.rows.passes.Piece._copied", lambda *_: pytest.fail("columns were copied"))
         rules[0].mean(PrivateData(table, block_bytes=1 << 12))
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fattail import tails
-from fattail.scale import ABOVE, BELOW, _last_seen
+from fattail.algorithms.parts import tails
+from fattail.algorithms.parts.scale import ABOVE, BELOW, _last_seen
 
 ROWS, NOISE = 100_000.0, 20.0
 

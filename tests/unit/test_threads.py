@@ -2,7 +2,7 @@
 
 import pytest
 
-from fattail._threads import thread_count, together
+from fattail._tools.threads import thread_count, together
 
 
 def test_all_tasks_are_done_and_in_order():

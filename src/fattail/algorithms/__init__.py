@@ -1,4 +1,1 @@
-"""One file per paper, one short function per numbered algorithm.
-
-``auto`` holds the methods that are told nothing, ``common`` what several files share.
-"""
+"""Algorithms: ``papers`` holds the numbered ones, ``auto`` the default methods, ``parts`` what several share."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fattail.card import Card
-from fattail.model_io import save_model
 from fattail.privacy import PrivacyReport
+from fattail.results.card import Card
+from fattail.results.model_files import save_model
 
 
 def causes(error: BaseException | None) -> list[str]:

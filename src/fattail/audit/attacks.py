@@ -16,8 +16,8 @@ from scipy import stats
 from fattail.audit.likelihood import normal_draws, privacy_loss
 from fattail.audit.replays import Dataset, Release, releases
 from fattail.privacy import Bounded, SmoothNoise, delta_of, epsilon_of, events
-from fattail.privacy.labels import SecretOrder
 from fattail.privacy.noise import SecureNoise, SeededNoise
+from fattail.rows.order import SecretOrder
 
 
 @dataclass(frozen=True)

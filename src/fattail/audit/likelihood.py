@@ -17,7 +17,7 @@ from fattail.privacy import Bounded, Gaussian, Laplace, SmoothBounded, SmoothNoi
 def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> float:
     """Log of how much likelier the releases of one fit of ``data`` were under ``data`` than under ``neighbour``.
 
-    Everything that the curator lets out is weighed, as an onlooker (`fattail.progress.watch`) who
+    Everything that the curator lets out is weighed, as an onlooker (`fattail.results.progress.watch`) who
     knows both datasets would: the strongest attack on this pair, by the lemma of Neyman and Pearson.
     """
     return float(sum(_log_odds(r) for r in releases(fit, data, neighbour)))

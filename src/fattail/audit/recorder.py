@@ -44,7 +44,7 @@ from fattail.privacy.ledger import charge_all
 from fattail.privacy.mechanisms import SmoothNoise
 from fattail.privacy.noise import SecureNoise
 from fattail.privacy.peeling import LaplacePeeling
-from fattail.progress import watch
+from fattail.results.progress import watch
 
 # Privacy maps are rounded up, and integrals are sums.
 _ROUNDING = 1 + 1e-6
@@ -339,7 +339,7 @@ class Tape:
 
     def _labels(self) -> Any:
         """Secret labels follow the rows into their new order."""
-        SecretOrder = import_module("fattail.privacy.labels").SecretOrder
+        SecretOrder = import_module("fattail.rows.order").SecretOrder
         drawn = SecretOrder._drawn
 
         def tapped(secret: Any, start: int, stop: int, purpose: bytes) -> Any:

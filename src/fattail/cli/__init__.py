@@ -17,10 +17,10 @@ from typing import Any
 
 import typer
 
+from fattail._tools.escape import for_terminal
 from fattail.cli import estimate, inspect, ledger
 from fattail.cli.paying import StoppedError
 from fattail.privacy import BudgetExceededError, PrivacyError
-from fattail.results.escape import for_terminal
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -35,7 +35,6 @@ for _command in (
     estimate.predict,
     inspect.methods,
     inspect.audit,
-    inspect.reproduce,
     inspect.doctor,
 ):
     app.command()(_command)

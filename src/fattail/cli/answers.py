@@ -14,11 +14,11 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from fattail.card import Card
 from fattail.cli.outputs import EXIT_NOT_WRITTEN, attempt
 from fattail.cli.paying import Till
 from fattail.cli.shared import Screen, emit, note, say
-from fattail.model_io import released
+from fattail.results.card import Card
+from fattail.results.model_files import released
 
 # Lines on a terminal; all are in the JSON.
 _MOST_LINES = 40
@@ -99,9 +99,11 @@ def _undisturbed() -> Iterator[None]:
 def _text(page: Card) -> str:
     r = page.report
     intervals = any(x.low is not None for x in page.results)
-    table = Table("", page.quantity, *([page.interval_name] if intervals else []))
+    tested = any(x.error is not None for x in page.results)
+    table = Table("", page.quantity, *(["std. error", "p"] if tested else []), *([page.interval_name] if intervals else []))
     for x in page.results[:_MOST_LINES]:
-        table.add_row(x.name, f"{x.value:.6g}", *([f"{x.low:.6g} to {x.high:.6g}"] if x.low is not None else []))
+        tests = ["" if v is None else f"{v:.3g}" for v in (x.error, x.p)] if tested else []
+        table.add_row(x.name, f"{x.value:.6g}", *tests, *([f"{x.low:.6g} to {x.high:.6g}"] if x.low is not None else []))
     shown = io.StringIO()
     screen = Screen(file=shown)
     screen.print(table)

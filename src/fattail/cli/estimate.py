@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fattail.card import Card
+from fattail._tools.escape import write_csv
 from fattail.cli import outputs
 from fattail.cli.answers import Answer
 from fattail.cli.paying import Till
@@ -42,8 +42,8 @@ from fattail.cli.shared import (
     split,
     usable,
 )
-from fattail.model_io import load_model, save_model
-from fattail.results.escape import write_csv
+from fattail.results.card import Card
+from fattail.results.model_files import load_model, save_model
 
 
 def mean(

@@ -1,4 +1,4 @@
-"""``fattail methods``, ``audit``, ``reproduce`` and ``doctor``: what there is, and whether it holds."""
+"""``fattail methods``, ``audit`` and ``doctor``: what there is, and whether it holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import platform
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -68,25 +67,6 @@ def audit(
             out.print(f"{name}(method={method!r}): one row moved a release by {ratio:.4f} of what was declared: {verdict}")
     if failed:
         raise typer.Exit(1)
-
-
-def reproduce(
-    figures: Annotated[list[str] | None, typer.Argument(help="Keys such as wang2020-fig1a, or beginnings of them.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller data and fewer trials: minutes rather than hours.")] = False,
-    output: Annotated[Path, typer.Option("--out", "-o", help="Folder of the report; an interrupted run resumes there.")] = Path(
-        "report"
-    ),
-    workers: Annotated[int, typer.Option("--workers", help="Processes.")] = 2,
-    json: AsJson = False,
-) -> None:
-    """Run the papers' figures and tables again and write a report."""
-    from fattail import experiments
-
-    page = experiments.main(figures or (), quick, output=output, workers=workers, show=not json)
-    if json:
-        emit({"report": str(page)})
-    else:
-        out.print(f"wrote {page}")
 
 
 def doctor(json: AsJson = False) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from fattail import UtilityWarning
+from fattail._tools.escape import for_terminal
 from fattail.cli.shared import UsageError, err
 from fattail.privacy import BudgetExceededError
-from fattail.progress import progress_bar
-from fattail.results.escape import for_terminal
+from fattail.results.progress import progress_bar
 
 
 class StoppedError(Exception):

@@ -10,8 +10,8 @@ from typing import Any
 import fattail
 from fattail.cli import files
 from fattail.cli.shared import UsageError, split
-from fattail.model_io import read_model
 from fattail.privacy import check_budget
+from fattail.results.model_files import read_model
 
 # The words of --model.
 MODELS = {

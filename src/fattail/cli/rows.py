@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fattail.cli import files
 from fattail.cli.paying import reading_bar
-from fattail.sources import Chunks
+from fattail.rows.sources import Chunks
 
 # Tables up to this size are held in memory.
 IN_MEMORY = 1 << 26

@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from fattail._tools.escape import for_terminal
 from fattail.privacy import Ledger, LedgerAccount
-from fattail.results.escape import for_terminal
 
 
 class Screen(Console):

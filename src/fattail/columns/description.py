@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fattail.columns.evidence import ALONE, CountNoise, places
 from fattail.columns.location import OCTAVES, find_locations, signed_counts
-from fattail.data import PrivateData
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust.base import ONE
+from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 

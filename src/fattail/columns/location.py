@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.data import Block, PrivateData
 from fattail.privacy import Bounded, Curator, TopK
+from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 

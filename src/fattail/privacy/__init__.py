@@ -1,13 +1,15 @@
 """Budgets, mechanisms and the curator through which everything leaves."""
 
+from fattail._tools.warnings import PrivacyLeakWarning, UtilityWarning
 from fattail.privacy.accountant import delta_of, epsilon_of, satisfies
-from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
+from fattail.privacy.bounded import Bounded, PrivacyError
 from fattail.privacy.budget import Budget
 from fattail.privacy.calibration import check_budget, gaussian_multiplier, largest_rho
-from fattail.privacy.curator import Curator, PrivacyLeakWarning, UtilityWarning
+from fattail.privacy.curator import Curator
 from fattail.privacy.ledger import BudgetExceededError, Ledger, LedgerAccount, Subject, Verification
 from fattail.privacy.mechanisms import Gaussian, Laplace, Mechanism, SmoothBounded, SmoothNoise, SubsampledGaussian, TopK
 from fattail.privacy.report import PrivacyReport, ReleaseRecord
+from fattail.rows.order import Fold, Sample
 
 __all__ = [
     "Bounded",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fattail.privacy.labels import Fold as Fold
+from fattail.rows.order import Fold, Sample
 
 Norm = Literal["l1", "l2", "linf"]
 Real = NDArray[np.float64]
@@ -20,17 +19,6 @@ _ROUNDING = 1 + 2.0**-40
 
 class PrivacyError(RuntimeError):
     """A step would break the guarantee. Nothing was released."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Sample:
-    """A secret Poisson sample of the rows, drawn by the curator."""
-
-    rate: float
-    _mask: NDArray[np.bool_]
-
-    def __repr__(self) -> str:
-        return f"Sample(rate={self.rate:g})"
 
 
 class Bounded:

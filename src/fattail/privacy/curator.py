@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.privacy.accountant import epsilon_of
-from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
+from fattail.privacy.bounded import Bounded, PrivacyError
 from fattail.privacy.budget import open_budgets
 from fattail.privacy.calibration import check_budget, largest_rho
 from fattail.privacy.events import Event
-from fattail.privacy.labels import SecretOrder
 from fattail.privacy.ledger import Subject, charge_all
+from fattail.privacy.listeners import announce
 from fattail.privacy.mechanisms import Mechanism, SmoothNoise, SubsampledGaussian
 from fattail.privacy.noise import NoiseSource, noise_source
 from fattail.privacy.report import PrivacyReport, ReleaseRecord
-from fattail.progress import announce
+from fattail.rows.order import Fold, Sample, SecretOrder
 
 
 class Account(Protocol):
@@ -245,11 +245,3 @@ def _calibrated(mechanisms: tuple[Mechanism, ...], epsilon: float, delta: float)
 @lru_cache(maxsize=256)
 def _spent(events: tuple[Event, ...], delta: float) -> float:
     return epsilon_of(events, delta)
-
-
-class PrivacyLeakWarning(UserWarning):
-    """Something outside the guarantee may reveal data."""
-
-
-class UtilityWarning(UserWarning):
-    """The answer is private but may be useless: the noise is as large as the signal."""

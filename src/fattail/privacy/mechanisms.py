@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.privacy import events
-from fattail.privacy.bounded import Bounded, Norm, PrivacyError, Sample
+from fattail.privacy.bounded import Bounded, Norm, PrivacyError
 from fattail.privacy.noise import NoiseSource
+from fattail.rows.order import Sample
 
 # Floats are put on a grid of 2^-28 noise scales and saturate at 2^50 steps, so that the
 # rounding of a few floating-point operations stays below one step.

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail._threads import thread_count, together
+from fattail._tools.threads import thread_count, together
 from fattail.privacy.events import DISCRETE_SLACK
 from fattail.privacy.exact import smooth_noise
 

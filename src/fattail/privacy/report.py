@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fattail._tools.escape import Html, for_terminal, tag
 from fattail.privacy.events import Event
-from fattail.results.escape import Html, for_terminal, tag
 
 
 @dataclass(frozen=True)

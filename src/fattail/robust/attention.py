@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.data import PrivateData
 from fattail.privacy.mechanisms import SmoothBounded
 from fattail.robust.base import check_scale
+from fattail.rows.data import PrivateData
 
 
 @dataclass(frozen=True)

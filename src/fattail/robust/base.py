@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
-from fattail.data import Block, PrivateData
-from fattail.privacy.bounded import Bounded, Fold, Norm, PrivacyError, Sample
+from fattail.privacy.bounded import Bounded, Norm, PrivacyError
+from fattail.rows.data import Block, PrivateData
+from fattail.rows.order import Fold, Sample
 
 Factors = _kernels.Factors
 Rows = Callable[[Block], tuple[Any, Factors]]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.data import Block, PrivateData
-from fattail.privacy.bounded import Fold
+from fattail.rows.data import Block, PrivateData
+from fattail.rows.order import Fold
 
 Table = NDArray[Any]
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.data import Block, PrivateData
-from fattail.privacy.bounded import Bounded, Fold
+from fattail.privacy.bounded import Bounded
 from fattail.robust.base import ONE, check_rows
+from fattail.rows.data import Block, PrivateData
+from fattail.rows.order import Fold
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fattail.data import PrivateData
-from fattail.privacy.bounded import Bounded, Fold, PrivacyError, Sample
+from fattail.privacy.bounded import Bounded, PrivacyError
 from fattail.robust.base import Robustifier, Rows, own_rows
+from fattail.rows.data import PrivateData
+from fattail.rows.order import Fold, Sample
 
 
 @dataclass(frozen=True)

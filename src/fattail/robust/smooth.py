@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
-from fattail.data import Block, PrivateData
-from fattail.privacy.bounded import Bounded, Fold, Norm
+from fattail.privacy.bounded import Bounded, Norm
 from fattail.robust import catoni
 from fattail.robust.base import ONE, Factors, Robustifier, check_scale
+from fattail.rows.data import Block, PrivateData
+from fattail.rows.order import Fold
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
-from fattail.data import Block, PrivateData
-from fattail.privacy.bounded import Fold
 from fattail.privacy.mechanisms import SmoothBounded
 from fattail.robust.base import Rows, check_scale, own_rows
+from fattail.rows.data import Block, PrivateData
+from fattail.rows.order import Fold
 
 # For less, the global sensitivity serves: rounding in the smooth one would count.
 _LEAST_SMOOTHNESS = 2.0**-16

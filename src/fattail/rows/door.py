@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.tables import Columns, as_array, is_column, is_frame, kind_of, library
+from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]

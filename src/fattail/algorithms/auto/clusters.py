@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail._registry import registered
-from fattail._warnings import warn_utility
-from fattail.algorithms.common.em_units import Units, shrink
-from fattail.data import Block, PrivateData
+from fattail._tools.warnings import warn_utility
+from fattail.algorithms.parts.em_units import Units, shrink
+from fattail.algorithms.registry import registered
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Gram, symmetric
 from fattail.robust.histogram import Histogram
+from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 

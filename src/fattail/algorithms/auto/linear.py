@@ -26,16 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fattail._registry import registered
-from fattail.algorithms.common.columns import ROUNDS, all_hidden
-from fattail.algorithms.common.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare, reshape
-from fattail.algorithms.common.support_fit import centre, centre_plan
-from fattail.data import Block, PrivateData
+from fattail.algorithms.parts.columns import ROUNDS, all_hidden
+from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare, reshape
+from fattail.algorithms.parts.support_fit import centre, centre_plan
+from fattail.algorithms.registry import registered
 from fattail.losses import Huber, Logistic, Needs, Squared
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust import Ball, Clip
 from fattail.robust.histogram import Histogram
+from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 

@@ -4,65 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
-from fattail._registry import registered
-from fattail._warnings import warn_utility
+from fattail._tools.warnings import warn_utility
+from fattail.algorithms.parts.estimates import Estimate, Noise, noise_std, per_column, pure_is_better
+from fattail.algorithms.registry import registered
 from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe
-from fattail.data import PrivateData
 from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
 from fattail.robust import Clip
+from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
-Noise = Laplace | Gaussian
 
 _NORMAL = 1.96  # two-sided 95 % of the normal law
-
-
-class Estimate(NamedTuple):
-    """A mean and, where they are known, the errors of which an interval is made (per column)."""
-
-    value: Floats
-    noise: Floats | None = None
-    """Standard deviation of the noise."""
-    spread: Floats | None = None
-    """Standard deviation of everything else: sampling, and bias as far as it is known; per column, or below and above of each."""
-    laplace: bool = False
-    """The noise is of the Laplace, not the normal law."""
-
-    def interval(self, confidence: float) -> Floats:
-        """Normal quantile of the spread and exact quantile of the noise, added in squares; NaN if unknown."""
-        if self.noise is None or self.spread is None:
-            return np.full((len(self.value), 2), np.nan)
-        normal = float(ndtri((1 + confidence) / 2))
-        quantile = -math.log1p(-confidence) / math.sqrt(2) if self.laplace else normal
-        spread = np.reshape(self.spread, (len(self.value), -1))
-        half = np.sqrt((normal * spread) ** 2 + (quantile * self.noise[:, None]) ** 2)
-        return np.asarray(self.value[:, None] + np.array([-1.0, 1.0]) * half)
-
-
-def additive(name: str, d: int, epsilon: float, delta: float, share: float = 1.0) -> Noise:
-    """Laplace noise for few columns, Gaussian noise for many: whichever is smaller."""
-    return Laplace(name, share) if pure_is_better(d, epsilon, delta) else Gaussian(name, share)
-
-
-def pure_is_better(d: int, epsilon: float, delta: float, parts: float = 1.0) -> bool:
-    """Whether d columns in l1 get less noise than in l2; a plan in ``parts`` favours l2."""
-    return delta == 0 or math.sqrt(2 * d) * parts < epsilon * gaussian_multiplier(epsilon, delta)
-
-
-def noise_std(curator: Curator, mechanism: Noise, sensitivity: float) -> float:
-    """Standard deviation of the noise that a release with this sensitivity gets."""
-    return curator.noise(mechanism, sensitivity) * (math.sqrt(2) if isinstance(mechanism, Laplace) else 1.0)
-
-
-def per_column(mechanism: Noise, d: int) -> float:
-    """Sensitivity of d columns together when each alone has 1."""
-    return float(d) if mechanism.norm == "l1" else math.sqrt(d)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from fattail.algorithms.common.support_fit import (
+from fattail.algorithms.parts.geometry import top_indices
+from fattail.algorithms.parts.support_fit import (
     HALF_OCTAVE,
     SCALE,
     Fit,
@@ -28,12 +29,11 @@ from fattail.algorithms.common.support_fit import (
     typical,
     typical_entry,
 )
-from fattail.algorithms.common.support_moments import squares
-from fattail.data import Block, PrivateData
-from fattail.geometry import top_indices
+from fattail.algorithms.parts.support_moments import squares
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Ball, Clip
+from fattail.rows.data import Block, PrivateData
 
 SCREENING, GRADIENTS, SQUARES = 0.35, 0.4, 0.06
 STEPS = 4

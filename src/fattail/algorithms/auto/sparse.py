@@ -15,9 +15,10 @@ import numpy as np
 from scipy.special import expit
 
 from fattail import _kernels
-from fattail._registry import registered
 from fattail.algorithms.auto.short_rows import short_rows_fit
-from fattail.algorithms.common.support_fit import (
+from fattail.algorithms.parts.geometry import top_indices
+from fattail.algorithms.parts.scale import column_medians, column_units
+from fattail.algorithms.parts.support_fit import (
     SCALE,
     Fit,
     FitPlan,
@@ -29,13 +30,12 @@ from fattail.algorithms.common.support_fit import (
     typical,
     typical_entry,
 )
-from fattail.data import Block, PrivateData
-from fattail.geometry import top_indices
+from fattail.algorithms.registry import registered
 from fattail.losses import Logistic, Loss, Needs, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust import Clip
-from fattail.scale import column_medians, column_units
+from fattail.rows.data import Block, PrivateData
 
 # Shares of the budget. Tuned on Gaussian features with t(2.5) noise, reported on others.
 SCREENING, UNITS, ROUGH, FINAL = 0.42, 0.04, 0.1, 0.3

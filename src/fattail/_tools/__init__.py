@@ -1,0 +1,1 @@
+"""What every layer uses: escaping of names, threads, warnings."""

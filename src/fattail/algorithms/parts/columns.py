@@ -1,0 +1,205 @@
+"""Private centre and scale of columns in any unit, from four rounds of counts.
+
+Round one counts each column by sign and octave, on a grid that was fixed before any data. It
+settles magnitudes, but a latitude is 47.5 with a spread of 0.1, so two more rounds zoom into
+uniform cells between the outer quantiles that the round before has shown. A fourth counts
+octaves of only those columns that seem constant, such as rare dummies; if there are none, it looks closer
+once more, unless nothing would be gained. A column that is constant but for too few rows to be seen against
+the noise gets an infinite scale: it is left out of the model rather than allowed to swamp it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail import _kernels
+from fattail.privacy import Curator, Gaussian
+from fattail.robust.histogram import Histogram
+from fattail.rows.data import Block, PrivateData
+
+Floats = NDArray[np.float64]
+Cells = NDArray[np.int16]
+
+LOW, HIGH, SHIFT = -60, 64, 1  # octaves of round one, 2**SHIFT to a cell: what is smaller counts as zero
+FINE = 32  # uniform cells of the later rounds, and one beyond either end
+TAIL = 0.15  # the spread is half the distance between this quantile and its mirror image
+ROUNDS = 4
+PLENTY = 0.005  # noise of counts, as a share of the rows, from which on to repeat them is not worth a pass
+DUMMY = 20  # octaves of a hidden column among which ones must stand out; they are likelier than the others
+
+_CELLS = (HIGH - LOW) >> SHIFT  # of either sign
+_EDGES = np.ldexp(1.0, np.arange(LOW, HIGH + 1, 1 << SHIFT))
+_EDGES = np.concatenate([-_EDGES[::-1], _EDGES])
+
+
+def table(block: Block, with_y: bool) -> Floats:
+    """Rows of a block as a dense array, with the response as a last column if asked."""
+    X = np.asarray(block.X.toarray() if hasattr(block.X, "toarray") else block.X, dtype=np.float64)
+    return np.column_stack([X, np.asarray(block.y)]) if with_y else X
+
+
+def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
+    """Whether not even all rows in one cell would stand out of the noise, so that every column gets an infinite scale.
+
+    Public arithmetic on what `center_and_scale` would compare if it had this share of the budget.
+    """
+    return _certain(DUMMY * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > 1.5 * n
+
+
+def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
+    """Centre and scale of every column; the response's come last.
+
+    ``release`` is planned for four Gaussian releases. The scale is of the order of a standard
+    deviation for columns with light tails and below it for heavy ones; infinite means that
+    the column shows no variation.
+    """
+    width = data.d + with_y
+    noise = curator.noise(release, math.sqrt(2 * width))
+
+    def octave(block: Block) -> Cells:
+        return _kernels.octave_cells(table(block, with_y), LOW, SHIFT, _CELLS)
+
+    coarse = curator.release(release, Histogram(2 * _CELLS + 1, width).counts(data, octave))
+    # No cell without rows passes: a false one would be off by many orders of magnitude.
+    seen = np.where(coarse > _certain(coarse.size) * noise, coarse, 0.0)
+    for j in np.flatnonzero(seen.sum(axis=1) < data.n / 2):
+        seen[j] = max(seen[j], _together(coarse[j], noise, _certain(coarse.size)), key=np.sum)
+
+    def zoom(spans: Floats) -> tuple[Floats, Floats]:
+        low = spans[:, 0]
+        step = np.maximum((spans[:, 1] - low) / FINE, np.ldexp(1.0, LOW - 8))
+
+        def cell(block: Block) -> Cells:
+            return _kernels.grid_cells(table(block, with_y), low, step, FINE)
+
+        counts = curator.release(release, Histogram(FINE + 2, width).counts(data, cell))
+        return counts, low[:, None] + step[:, None] * np.arange(-1, FINE + 2)
+
+    def measure(counts: Floats, edges: Floats) -> tuple[Floats, Floats]:
+        center, scale = np.zeros(width), np.empty(width)
+        for j in range(width):
+            center[j], scale[j] = _center_and_spread(edges[j], np.where(counts[j] < 1.5 * noise, 0.0, counts[j]), data.n / 4)
+            scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
+            if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
+                scale[j] = math.inf  # constant, or lost in the noise
+        return center, scale
+
+    # Where few cells hold most rows, look closer; elsewhere count again and average.
+    once, edges = zoom(np.array([_span(_EDGES, counts) for counts in seen]))
+    spans, close = _closer(once, edges, noise, data.n, 4)
+    twice, edges = zoom(spans)
+    twice = np.where(close[:, None], twice, (once + twice) / 2)
+    center, scale = measure(twice, edges)
+    hidden: NDArray[np.intp] = np.flatnonzero(np.isinf(scale))
+    if len(hidden):
+        _unhide(curator, release, data, with_y, hidden, center, scale)
+        return center, scale
+    spans, closer = _closer(twice, edges, noise, data.n, 2)
+    if noise <= PLENTY * data.n and not np.any(closer):
+        curator.waive(release)
+        return center, scale
+    again, edges = zoom(spans)
+    before = np.where(close, 1, 2)[:, None]
+    return measure(np.where(closer[:, None], again, (before * twice + again) / (before + 1)), edges)
+
+
+def _unhide(
+    curator: Curator, release: Gaussian, data: PrivateData, with_y: bool, hidden: NDArray[np.intp], center: Floats, scale: Floats
+) -> None:
+    """Count octaves of the hidden columns alone, and write centre and scale of those that now show a spread.
+
+    The fewer columns are counted, the less noise do they need.
+    """
+
+    def octave(block: Block) -> Cells:
+        return _kernels.octave_cells(table(block, with_y)[:, hidden], LOW, SHIFT, _CELLS)
+
+    counts = curator.release(release, Histogram(2 * _CELLS + 1, len(hidden)).counts(data, octave))
+    noise = curator.noise(release, math.sqrt(2 * len(hidden)))
+    height = np.full(counts.shape[1], _certain(counts.size))
+    height[_CELLS + 1 + (-LOW >> SHIFT)] = _certain(DUMMY * len(hidden))
+    for k, j in enumerate(hidden):
+        spread = _atom_spread(0.0, np.where(counts[k] > height * noise, counts[k], 0.0), counts[k], noise, data.n)
+        if spread > 0:
+            center[j], scale[j] = 0.0, spread
+
+
+def _closer(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Spans to look at next: of the cells between the outer quantiles, where so many surely hold most rows, or the same."""
+    narrow = np.array([_span(e, c, 1.5 * noise) for e, c in zip(edges, counts, strict=True)])
+    between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
+    close = (counts * between).sum(axis=1) > 0.6 * n + 3 * noise * math.sqrt(cells)
+    close &= narrow[:, 1] - narrow[:, 0] <= (cells + 0.5) * (edges[:, 1] - edges[:, 0])
+    return np.where(close[:, None], narrow, edges[:, [1, -2]]), close
+
+
+def _certain(cells: int) -> float:
+    """Height, in standard deviations, that the noise of so many cells does not reach."""
+    return math.sqrt(2 * math.log(cells)) + 1
+
+
+def _together(counts: Floats, noise: float, certain: float) -> Floats:
+    """Counts of the run of octaves, of both signs, that stands out most; zeros if none does.
+
+    A column that spreads over octaves and both signs may show in no cell by itself.
+    """
+    both = counts[:_CELLS][::-1] + counts[_CELLS + 1 :]
+    best, inside = certain, np.zeros(_CELLS, dtype=bool)
+    for length in (1, 2, 4):
+        sums = np.convolve(both, np.ones(length), "valid") / (noise * math.sqrt(2 * length))
+        k = int(np.argmax(sums))
+        if sums[k] > best:
+            best, inside = float(sums[k]), (np.arange(_CELLS) >= k) & (np.arange(_CELLS) < k + length)
+    return np.where(np.concatenate([inside[::-1], [False], inside]), np.maximum(counts, 0.0), 0.0)
+
+
+def _quantile(edges: Floats, counts: Floats, q: float) -> float:
+    """Quantile of counts in cells, linear within a cell."""
+    total = np.concatenate([[0.0], np.cumsum(counts)])
+    k = min(int(np.searchsorted(total[1:], q * total[-1], side="right")), len(counts) - 1)
+    inside = (q * total[-1] - total[k]) / max(total[k + 1] - total[k], 1e-9)
+    return float(edges[k] + (edges[k + 1] - edges[k]) * min(max(inside, 0.0), 1.0))
+
+
+def _span(edges: Floats, counts: Floats, threshold: float = 0.0) -> tuple[float, float]:
+    """Outer edges of the cells between the two outer quantiles; everything if nothing is seen."""
+    counts = np.where(counts > threshold, counts, 0.0)
+    if not counts.sum() > 0:
+        return (-1.0, 1.0) if edges is _EDGES else (float(edges[0]), float(edges[-1]))
+    share = np.cumsum(counts) / counts.sum()
+    first, last = np.searchsorted(share, [TAIL, 1 - TAIL], side="right").clip(0, len(counts) - 1)
+    return float(edges[first]), float(edges[last + 1])
+
+
+def _center_and_spread(edges: Floats, counts: Floats, least: float) -> tuple[float, float]:
+    """Median and spread, 0 if one cell holds both quantiles; those of the whole grid if fewer than ``least`` rows are seen.
+
+    What is in the open cells at either end may lie anywhere: rather eight cells away than one.
+    """
+    cell = float(edges[2] - edges[1])
+    if not counts.sum() > least:
+        return float(edges[0] + edges[-1]) / 2, float(edges[-1] - edges[0]) / 4
+    edges = np.concatenate([edges[1:2] - 8 * cell, edges[1:-1], edges[-2:-1] + 8 * cell])
+    spread = (_quantile(edges, counts, 1 - TAIL) - _quantile(edges, counts, TAIL)) / 2
+    return _quantile(edges, counts, 0.5), spread if spread > cell / 2 else 0.0
+
+
+def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: int) -> float:
+    """Root mean square distance of octaves from the centre: the spread of dummies and zero-inflated columns."""
+    away = np.maximum(0.0, np.maximum(_EDGES[:-1] - center, center - _EDGES[1:]))
+    alone = math.sqrt(float(np.sum(seen * away**2)) / max(float(seen.sum()), 1.0))
+    if alone > 0 and not seen[_CELLS] > n / 2:
+        return alone
+    # What is not zero may be spread over octaves few of which stand out: try them together. A scale too
+    # small would leave the longest rows to chance, one too large costs little beside leaving the column out.
+    best, spread = math.sqrt(2 * math.log(coarse.size * 64)) + 1.0, 0.0
+    for length in (1, 2, 4):
+        together = np.convolve(np.where(away > 0, coarse, 0.0), np.ones(length), "valid")
+        k = int(np.argmax(together))
+        if together[k] > best * noise * math.sqrt(length):
+            best = together[k] / (noise * math.sqrt(length))
+            spread = float(np.max(away[k : k + length])) / 2 * math.sqrt(min(together[k] / n, 1.0))
+    return max(alone, spread)

@@ -1,0 +1,176 @@
+"""The loop of private gradient EM, how a step bounds the rows, and private starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.algorithms.parts.em_models import Terms
+from fattail.algorithms.parts.em_units import bounded_size, lengths, response, shrink
+from fattail.algorithms.parts.scale import magnitude_quantile
+from fattail.privacy import Bounded, Curator, Fold, Gaussian, TopK
+from fattail.robust import Ball, Gram, symmetric
+from fattail.rows.data import Block, PrivateData
+
+Floats = NDArray[np.float64]
+Rows = Callable[[Block], Terms]
+
+_EXCESS_WEIGHT = 0.1  # of a row's squared length, for the noise level
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit releases: parameters of ``+-<coef, x> + intercept`` and the noise level."""
+
+    coef: Floats
+    variance: float
+    intercept: float = 0.0
+    offset: float = 0.0
+    center: Floats = field(default_factory=lambda: np.zeros(0))
+    spread: Floats = field(default_factory=lambda: np.zeros(0))
+    path: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+class Bounding(Protocol):
+    """How one step bounds the rows: the mean of (gradient, excess) in their own units."""
+
+    def mean(self, data: PrivateData, terms: Rows, width: int, variance: float, fold: Fold | None) -> Bounded: ...
+
+
+@dataclass(frozen=True)
+class InBall:
+    """Gradients shrunk to a ball, the excess clipped; together in the unit ball.
+
+    Parameters
+    ----------
+    radius : float
+        In units of the noise level times the square root of the dimension, or absolute.
+    excess : float
+        Bound of the excess; 0 to leave it out.
+    absolute : bool
+    """
+
+    radius: float
+    excess: float
+    absolute: bool = False
+
+    def mean(self, data: PrivateData, terms: Rows, width: int, variance: float, fold: Fold | None) -> Bounded:
+        radius = self.radius * (1.0 if self.absolute else math.sqrt(variance * width))
+        if not self.excess:
+            return Ball(radius=radius).mean(data, lambda b: (terms(b)[0], None), fold, width=width)
+        outer, inner = math.sqrt(1.0 - _EXCESS_WEIGHT), math.sqrt(_EXCESS_WEIGHT)
+
+        def rows(block: Block) -> tuple[Floats, None]:
+            gradient, excess = terms(block)
+            clipped = np.clip(excess / self.excess, -1.0, 1.0)
+            return np.column_stack([shrink(gradient, radius) * (outer / radius), inner * clipped]), None
+
+        unit = np.append(np.full(width, radius / outer), self.excess / inner)
+        return Ball(radius=1.0).mean(data, rows, fold, width=width + 1) * unit
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps of one EM run: ``early`` ones to arrive, ``late`` ones of which the last ``averaged`` are averaged."""
+
+    early: int
+    late: int
+    early_share: float
+    late_share: float
+    step: float
+    averaged: int
+    folds: bool = False
+
+    @property
+    def steps(self) -> int:
+        return self.early + self.late
+
+    @property
+    def mechanisms(self) -> tuple[Gaussian, ...]:
+        late = Gaussian("late EM steps" if self.early else "EM steps", self.late_share, count=self.late, folds=self.folds)
+        return (Gaussian("early EM steps", self.early_share, count=self.early), late) if self.early else (late,)
+
+
+def run(
+    curator: Curator,
+    data: PrivateData,
+    terms: Callable[[Block, Floats, float], Terms],
+    bounding: Bounding,
+    schedule: Schedule,
+    beta: Floats,
+    variance: float,
+    known: float | None,
+) -> tuple[Floats, float, Floats]:
+    """Private gradient EM from a public start: averages of the last iterates, and all iterates.
+
+    A known variance is a floor: while the fit is still poor its residuals are larger, and
+    responsibilities and bounds follow them.
+    """
+    width = len(beta)
+    folds = curator.folds(data.n, schedule.steps) if schedule.folds else (None,) * schedule.steps
+    betas, variances = [], []
+    for t, fold in enumerate(folds):
+        mean = bounding.mean(data, _at(terms, beta, variance), width, variance, fold)
+        released = curator.release(schedule.mechanisms[0 if t < schedule.early else -1], mean)
+        beta = beta + schedule.step * released[:width]
+        for excess in released[width:]:
+            variance = max(variance * float(np.clip(1.0 + excess, 0.3, 3.0)), known or 0.0)
+        betas.append(beta)
+        variances.append(variance)
+    tail = slice(-schedule.averaged, None)
+    return np.mean(betas[tail], axis=0), float(np.exp(np.mean(np.log(variances[tail])))), np.array(betas)
+
+
+def _at(terms: Callable[[Block, Floats, float], Terms], beta: Floats, variance: float) -> Rows:
+    return lambda block: terms(block, beta, variance)
+
+
+def mixture_start(curator: Curator, size: TopK, start: Gaussian, data: PrivateData, floor: float) -> tuple[Floats, float]:
+    """Direction, length and noise level from private second moments of rows pulled back to a private length."""
+    length = bounded_size(magnitude_quantile(curator, size, data, lambda b: lengths(b.X), 0.6))
+    values, vectors = np.linalg.eigh(symmetric(curator.release(start, Gram(radius=1.3 * length).mean(data))))
+    top = max(float(values[-1]), 0.01 * length**2)
+    # In one dimension second moments cannot tell signal from noise; the steps will.
+    rest = float(np.mean(values[:-1])) if data.d > 1 else 0.3 * top
+    variance = max(rest, 0.05 * top, floor)
+    return vectors[:, -1] * math.sqrt(max(top - variance, 0.25 * top)), variance
+
+
+def regressions_start(
+    curator: Curator,
+    start: Gaussian,
+    data: PrivateData,
+    place: Callable[[Block], Floats],
+    offset: float,
+    size: float,
+    floor: float,
+) -> tuple[Floats, float]:
+    """Direction from signed second moments of the directions of covariates, length from the response's power."""
+    d = data.d
+    pairs = np.triu_indices(d)
+    weight = np.where(pairs[0] == pairs[1], 1.0, math.sqrt(2.0))  # keeps the Frobenius norm
+    middle = 0.75 * size  # near the median of |y|: size is the upper edge of its octave
+
+    def rows(block: Block) -> tuple[Floats, None]:
+        Z = place(block)
+        Z = Z / np.fmax(lengths(Z), 1e-300)[:, None]
+        y = response(block) - offset
+        sign = np.where(np.abs(y) > middle, 0.45, -0.45)
+        power = 0.2 * np.fmin((y / (4.0 * size)) ** 2, 1.0)
+        return np.column_stack([sign[:, None] * weight * Z[:, pairs[0]] * Z[:, pairs[1]], power]), None
+
+    released = curator.release(start, Ball(radius=0.5).mean(data, rows, width=len(weight) + 1))
+    direction = np.linalg.eigh(symmetric(released[:-1] / weight))[1][:, -1]
+    power = max(float(released[-1]) / 0.2 * (4.0 * size) ** 2, (0.3 * size) ** 2)
+    variance = max(0.16 * power, floor)
+    return direction * math.sqrt(max(power - variance, 0.3 * power)), variance
+
+
+def room(curator: Curator, data: PrivateData, least: float = 0.7) -> float:
+    """How much wider than the typical row a ball may be: wide balls bias less, and large n pays for their noise."""
+    return float(min(max((data.n * curator.epsilon / (1000 * data.d)) ** 0.25, least), 2.0))

@@ -1,0 +1,109 @@
+"""Center, scale and clipping ends for the papers' means, where nobody gives a moment bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail._tools.warnings import warn_utility
+from fattail.algorithms.parts.estimates import Noise, noise_std, per_column, pure_is_better
+from fattail.algorithms.parts.scale import BELOW, NO_SPREAD, column_medians, column_tails, least_seen
+from fattail.algorithms.parts.tails import Ends, choose_ends
+from fattail.privacy import Curator, Gaussian, Laplace, Mechanism, TopK, gaussian_multiplier
+from fattail.rows.data import PrivateData
+
+Floats = NDArray[np.float64]
+
+# Where a tail was not seen at all, the answer is the center and its interval endless.
+_NOTHING = Ends(below=2.0**-60, above=2.0**-60, bias=0.0, bias_variance=math.inf, sampling_variance=0.0, less=0.0, more=0.0)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Private center, scale and tail counts of every column, and how to plan for them.
+
+    Parameters
+    ----------
+    location : TopK
+    counts, release : Laplace or Gaussian
+        ``release`` is what the pilot is for.
+    """
+
+    location: TopK
+    counts: Noise
+    release: Noise
+
+    @classmethod
+    def plan(cls, n: int, d: int, epsilon: float, delta: float) -> Pilot:
+        """Shares by public arithmetic: the more rows, the smaller the pilot's part.
+
+        Pure releases add their epsilons, so shares of epsilon enter squared, and a selection
+        of bounded range is worth four times as much; shares of Gaussian plans are of rho.
+        """
+        pure = pure_is_better(d, epsilon, delta, parts=1.2)
+        multiplier = math.sqrt(2) * d / epsilon if pure else math.sqrt(d) * gaussian_multiplier(epsilon, delta)
+        rows = n / multiplier / 10**2.55  # below 1 they are scarce
+        t = min(max(math.log10(rows) / 1.3, 0.0), 1.0)
+        location, counts = 0.12 - 0.10 * t, 0.42 - 0.12 * t
+        _check_rows(n, 2 * d / (location * epsilon) if pure else multiplier / math.sqrt(location / 2))
+        location = min(location / min(rows, 1.0), 0.3)  # a median must be found before anything else
+        rest = 1 - location - counts
+        looks = d * (2 if t > 0.4 else 1)  # where rows allow, the location is refined once
+        if pure:
+            return cls(
+                TopK("location", location**2 / (8 * looks), count=looks),
+                Laplace("tail counts", counts**2 / 2),
+                Laplace("mean", rest**2 / 2),
+            )
+        return cls(
+            TopK("location", location / 2, count=looks),
+            Gaussian("tail counts", counts / 2),
+            Gaussian("mean", 1 - (location + counts) / 2),
+        )
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        return (self.location, self.counts, self.release)
+
+    def run(
+        self, curator: Curator, data: PrivateData, *, symmetric: bool = False, groups: int = 1
+    ) -> tuple[Floats, Floats, list[Ends]]:
+        """Centers, scales, and the ends chosen for each column, in scales."""
+        center = column_medians(curator, self.location, data)
+        if self.location.count > data.d:
+            center = column_medians(curator, self.location, data, center)
+        scale, counts = column_tails(curator, self.counts, data, center)
+        count_noise = noise_std(curator, self.counts, {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[self.counts.norm])
+        mean_noise = noise_std(curator, self.release, per_column(self.release, data.d) * groups / data.n)
+        rank_noise = 2 * curator.noise(self.location)
+        ends = [choose_ends(c, data.n, count_noise, mean_noise, rank_noise, symmetric=symmetric) for c in counts]
+        for j, c in enumerate(center):
+            if _lost(c, scale[j], counts[j], data.n, count_noise):
+                center[j], scale[j], ends[j] = 0.0, abs(c), _NOTHING
+            elif c and scale[j] == NO_SPREAD:  # rows too thinly spread to be seen, for hardly any is at the center itself
+                ends[j] = _NOTHING
+        return center, scale, ends
+
+
+def _lost(center: float, scale: float, counts: Floats, n: int, noise: float) -> bool:
+    """Whether the center is no median, only a large number by bad luck.
+
+    Then most rows lie around zero, seen from there; or nothing was seen, with so few rows that it might be all of them.
+    """
+    if not center:
+        return False
+    octave = BELOW + math.floor(math.log2(abs(center) / scale))
+    near_zero = counts[int(center > 0), max(octave - 1, 0) : max(octave + 2, 0)]
+    return bool(near_zero.sum() > 0.7 * n) or (scale == NO_SPREAD and n < 2 * least_seen(noise))
+
+
+def _check_rows(n: int, noise: float) -> None:
+    """Refuse, or warn, when half of the rows are no match for the noise of a selection."""
+    wanted = f"{math.ceil(12 * noise)} rows, or a larger epsilon, would do"
+    if n < 2 * noise:
+        raise ValueError(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
+    if n < 12 * noise:
+        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")

@@ -1,0 +1,347 @@
+"""Private location and scale, so that nobody has to give bounds.
+
+Magnitudes are counted on a dyadic grid that covers every float that matters, fixed before
+any data are seen, and a bin is selected by one Gumbel draw. The grid costs nothing: a wider
+one only adds candidates, and the selection error grows with the logarithm of their number.
+Public weights on the candidates (magnitudes near one are likelier than 1e40) lower that
+cost; they shift scores by constants, which privacy does not see. Proofs: ``algorithms/parts/scale.proof.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail import _kernels
+from fattail.privacy import Bounded, Curator, Fold, Mechanism, TopK
+from fattail.robust.base import ONE
+from fattail.rows.data import Block, PrivateData
+
+# Edges 2^LOW .. 2^HIGH. Beyond them, bounds and their inverses would leave the floats.
+LOW, HIGH = -900, 900
+
+Values = Callable[[Block], NDArray[Any]]
+Floats = NDArray[np.float64]
+
+
+def magnitude_quantile(
+    curator: Curator, selection: TopK, data: PrivateData, values: Values, q: float, fold: Fold | None = None
+) -> float:
+    """Upper edge of the octave that holds the q-quantile of ``|values|``.
+
+    Parameters
+    ----------
+    curator : Curator
+    selection : TopK
+        A planned selection of one candidate.
+    data : PrivateData
+    values : callable
+        One number per row of a block.
+    q : float
+        In (0, 1).
+    fold : Fold, optional
+
+    Returns
+    -------
+    float
+        A power of two, at least ``2**LOW``; that smallest value stands for zero as well.
+
+    Notes
+    -----
+    *Privacy.* A candidate's score is minus the number of rows by which the wanted rank
+    misses its bin. Replacing a row moves each cumulative count by at most one, so the
+    scores have sensitivity 1.
+    """
+    bins = HIGH - LOW + 2
+
+    def partial(block: Block) -> NDArray[np.int64]:
+        out = np.zeros(bins, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            v = np.asarray(values(block), dtype=np.float64)
+        _kernels.log_histogram(v, LOW, bins, 1, out)
+        return out
+
+    miss = _missed(data._reduce(partial, fold), q * data.size(fold))
+    # Few rows leave the choice to noise: then let it not be one of the thousand octaves that nobody's numbers have.
+    weight = _familiarity(np.arange(LOW, LOW + bins, dtype=np.float64), 8.0) * curator.noise(selection)
+    chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(weight))[0]
+    return float(2.0 ** min(LOW + int(chosen), HIGH))
+
+
+# Column statistics use a narrower grid: a histogram per column must stay small.
+_OCTAVES = 160
+_LOCATION_STEPS, _SCALE_STEPS = 16, 2
+# Octaves of a tail histogram below and above its scale.
+BELOW, ABOVE = 20, 16
+NO_SPREAD = 2.0**-_OCTAVES
+
+
+def _column_counts(
+    data: PrivateData, center: Floats, steps: int, fold: Fold | None, columns: NDArray[np.intp] | None = None
+) -> NDArray[np.int64]:
+    """Counts (column, sign, bin) of ``x - center``, for all columns or some; private."""
+    bins = 2 * _OCTAVES * steps + 2
+
+    def partial(block: Block) -> NDArray[np.int64]:
+        out = np.zeros((center.size, 2, bins), dtype=np.int64)
+        V = block.X if columns is None else block.X[:, columns]
+        V = V.toarray() if hasattr(V, "toarray") else V
+        _kernels.column_log_histogram(np.ascontiguousarray(V), center, -_OCTAVES, bins, steps, out)
+        return out
+
+    return data._reduce(partial, fold)
+
+
+def _few_bits(numbers: Any) -> Any:
+    """Ranks and weights with so few binary digits that sums with counts are exact: a row moves a score by one at most."""
+    return np.floor(numbers * 2.0**20) / 2.0**20
+
+
+def _missed(cells: NDArray[np.int64], rank: float) -> Floats:
+    """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
+    through, rank = np.cumsum(cells), _few_bits(rank)
+    missed: Floats = np.maximum(0.0, np.maximum(through - cells - rank, rank - through))
+    return missed
+
+
+def _familiarity(exponent: Floats, width: float) -> Floats:
+    """Log of a public weight: numbers of everyday size first, none excluded."""
+    result: Floats = -2.0 * np.log1p(((exponent - 5.0) / width) ** 2)
+    return result
+
+
+def column_medians(
+    curator: Curator,
+    selection: TopK,
+    data: PrivateData,
+    center: Floats | None = None,
+    fold: Fold | None = None,
+    columns: NDArray[np.intp] | None = None,
+) -> Floats:
+    """Median of each column, to within 4 % of its distance to ``center``.
+
+    Parameters
+    ----------
+    curator : Curator
+    selection : TopK
+        A planned selection of one candidate, with ``count`` at least the number of columns.
+    data : PrivateData
+    center : array of shape (d,), optional
+        Public; zeros by default. A first answer given here is refined.
+    fold : Fold, optional
+    columns : array of int, optional
+        Some of the columns, to which ``center`` and the answer refer; all by default.
+
+    Notes
+    -----
+    *Privacy.* As ``magnitude_quantile``, on the cells of a signed grid: each column is one
+    selection with scores of sensitivity 1.
+    """
+    favour = 5.0 if center is None else 0.0  # zero is a common value; an answer to refine is not
+    if center is None:
+        center = np.zeros(data.d if columns is None else columns.size)
+    counts = _column_counts(data, center, _LOCATION_STEPS, fold, columns)
+    edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _LOCATION_STEPS)
+    positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
+    values = np.concatenate((-positive[::-1], [0.0], positive))
+    weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], favour)
+    weight = np.concatenate((weight, _familiarity(np.log2(positive), 16.0)))
+    weight = _few_bits(weight * curator.noise(selection))
+    half = data.size(fold) / 2
+    medians = np.empty(center.size)
+    for j, (above, below) in enumerate(counts):
+        cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
+        medians[j] = values[curator.select(selection, Bounded(-_missed(cells, half), 1.0, "linf", fold) + weight)[0]]
+    return center + medians
+
+
+def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: Floats, fold: Fold | None = None) -> Floats:
+    """Scale of each column around ``center``: only a few rows, as few as the selection can tell, are further away.
+
+    Parameters
+    ----------
+    curator : Curator
+    selection : TopK
+        A planned selection of one candidate, with ``count`` at least the number of columns.
+    data : PrivateData
+    center : array of shape (d,)
+        Public.
+    fold : Fold, optional
+
+    Returns
+    -------
+    array of shape (d,)
+        ``2 ** -160`` stands for a column without any spread.
+
+    Notes
+    -----
+    *Privacy.* The score of a candidate C is minus the number of rows that are too many beyond
+    C or too few beyond C/4. Replacing a row moves all these numbers of rows by at most one and
+    in the same direction, so a score by at most one.
+    """
+    counts = _column_counts(data, center, _SCALE_STEPS, fold)
+    edges, rows, noise = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS), data.size(fold), curator.noise(selection)
+    exponent = np.log2(edges)
+    # Far enough above the noise of the selection; a quarter of it needs few bits too.
+    rank = 4 * _few_bits(min(12.0 * noise, rows / 2) / 4)
+    scales = np.empty(len(center))
+    for j, c in enumerate(center):
+        beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
+        nearer = np.concatenate((np.full(2 * _SCALE_STEPS, rows), beyond[: -2 * _SCALE_STEPS]))
+        miss = np.maximum(beyond - rank / 4, 0.0) + np.maximum(rank - nearer, 0.0)
+        usual = max(np.log2(abs(c)) + 6.0, 3.0) if c else 12.0  # rarely is a scale much larger
+        weight = 1.25 * _familiarity(exponent, 12.0) - 16.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
+        weight[0] = 0.0  # no spread at all
+        scales[j] = edges[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(noise * weight))[0]]
+    return scales
+
+
+def column_units(
+    curator: Curator,
+    selection: TopK,
+    data: PrivateData,
+    columns: NDArray[np.intp],
+    center: Floats,
+    usual: Floats,
+    q: float = 0.85,
+) -> Floats:
+    """Quantile of the distances other than 0 from a center in some columns, to half an octave.
+
+    Parameters
+    ----------
+    curator : Curator
+    selection : TopK
+        A planned selection of one candidate, with ``count`` at least the number of columns.
+    data : PrivateData
+    columns : array of int
+    center, usual : arrays of the same shape
+        Public: where distances start, and a guess of each that is preferred where the counts
+        leave a choice.
+    q : float
+
+    Notes
+    -----
+    *Privacy.* As ``magnitude_quantile``, one selection for each column: replacing a row moves the
+    difference between the count below a candidate and ``q`` times that of all distances other
+    than 0 by at most 1.
+    """
+    counts = _column_counts(data, center, _SCALE_STEPS, None, columns).sum(axis=1)[:, 1:]
+    edges = _kernels.log_edges(-_OCTAVES, counts.shape[1] + 1, _SCALE_STEPS)
+    middles = np.sqrt(edges[:-1] * edges[1:])
+    units = np.empty(columns.size)
+    for j, cells in enumerate(counts):
+        miss = _missed(cells, q * cells.sum())[:-1]
+        preferred = -2 * curator.noise(selection) * np.log1p(np.log2(middles / usual[j]) ** 2)
+        units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + _few_bits(preferred))[0]]
+    return units
+
+
+def column_tails(
+    curator: Curator, release: Mechanism, data: PrivateData, center: Floats, fold: Fold | None = None
+) -> tuple[Floats, Floats]:
+    """Scale of each column around ``center``, and noisy counts of its tails in octaves of that scale.
+
+    All octaves are counted, which costs no more than a few, and the scale is read off the noisy counts.
+
+    Parameters
+    ----------
+    curator : Curator
+    release : Laplace or Gaussian
+        For all counts together.
+    data : PrivateData
+    center : array of shape (d,)
+        Public.
+    fold : Fold, optional
+
+    Returns
+    -------
+    scales : array of shape (d,)
+        Powers of two: only a few rows, as few as the noise lets one see, are further from the
+        center; ``NO_SPREAD`` stands for a column without any that is seen.
+    counts : array of shape (d, 2, 1 + BELOW + ABOVE)
+        Above and below the center, rows at a distance of ``[2^k, 2^(k+1))`` scales for k from
+        ``-BELOW`` to ``ABOVE``.
+
+    Notes
+    -----
+    *Privacy.* A row is in at most one cell per column: replacing it moves two cells by one. The
+    scales are functions of the released counts.
+    """
+    octaves = _column_counts(data, center, 1, fold)[:, :, 1:]  # the first cell has no distance at all
+    moved = {"l1": 2.0 * data.d, "l2": float(np.sqrt(2.0 * data.d))}[release.norm]
+    # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
+    noisy = curator.release(release, Bounded(ONE * octaves, ONE * moved, release.norm, fold, unit=1.0 / ONE))
+    spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
+    last = np.array([_last_seen(counts, float(spread)) for counts in noisy])
+    wide = np.pad(noisy, ((0, 0), (0, 0), (BELOW, ABOVE)))
+    return np.exp2(last - float(_OCTAVES)), np.stack([w[:, k : k + BELOW + ABOVE + 1] for w, k in zip(wide, last, strict=True)])
+
+
+def _last_seen(counts: Floats, noise: float) -> int:
+    """The second of the last four octaves that surely have rows in them, enough to fit a tail to if any have; 0 if none has.
+
+    The further four octaves are above those with most rows, the more they must show: a scale that is
+    twice too large costs twice as much. So must numbers beyond a million, which hardly any column has.
+    """
+    four = np.convolve(counts.sum(axis=0), np.ones(4))[3:]
+    above = np.maximum(np.arange(len(four)) - np.argmax(four), 0)
+    strange = np.maximum(np.arange(len(four)) - _OCTAVES - 20, 0)
+    least = least_seen(noise)
+    for wanted in (max(least, min(6 * least, float(four.max()) / 16)), least):
+        seen = np.flatnonzero(four > wanted + noise * (1.06 * above + 0.5 * strange))
+        if seen.size:
+            return int(seen[-1]) + 1
+    return 0
+
+
+def least_seen(noise: float) -> float:
+    """Rows in four octaves, above and below, that surely are no noise of this standard deviation."""
+    return float(5 * np.sqrt(8) * noise)
+
+
+# Octaves that a row may name in the local model: each one costs a noisy answer per row.
+_LOCAL_LOW, _LOCAL_CELLS = -20, 60
+
+
+def local_octaves(curator: Curator, release: Mechanism, data: PrivateData, fold: Fold) -> tuple[Floats, Floats, float]:
+    """Share of rows per order of magnitude, told by each row itself with its own noise.
+
+    Parameters
+    ----------
+    curator : Curator
+    release : Laplace or Gaussian
+        Planned for the rows of ``fold``.
+    data : PrivateData
+    fold : Fold
+        Who is asked.
+
+    Returns
+    -------
+    magnitudes : array of shape (cells,)
+        Geometric middles of the octaves.
+    shares : array of shape (d, cells)
+    error : float
+        Standard deviation of the noise in a share.
+
+    Notes
+    -----
+    *Privacy.* A row's answer is one 1 among zeros per column, plus noise for changing it.
+    """
+    d, cells = data.d, _LOCAL_CELLS
+
+    def answers(block: Block) -> NDArray[np.int64]:
+        V = block.X.toarray() if hasattr(block.X, "toarray") else block.X
+        with np.errstate(all="ignore"):
+            octave = np.floor(np.log2(np.abs(V, dtype=np.float64))) - _LOCAL_LOW
+        inside = np.clip(np.where(np.isnan(octave), 0.0, octave), 0, cells - 1).astype(np.intp)
+        told: NDArray[np.int64] = ONE * (inside[:, :, None] == np.arange(cells)).astype(np.int64)
+        return told
+
+    moved = {"l1": 2.0 * d, "l2": float(np.sqrt(2.0 * d))}[release.norm]
+    told = curator.release(release, Bounded(data._gather(answers, fold), ONE * moved, release.norm, fold, unit=1.0 / ONE))
+    spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
+    magnitudes = np.exp2(_LOCAL_LOW + np.arange(cells) + 0.5)
+    return magnitudes, told.mean(axis=0), float(spread / np.sqrt(len(fold)))

@@ -1,0 +1,75 @@
+"""Private second moments of chosen columns: a matrix where it can be afforded, else a diagonal."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fattail.privacy import Curator, Gaussian
+from fattail.robust import Ball, Gram, symmetric
+from fattail.rows.data import Block, PrivateData
+
+if TYPE_CHECKING:
+    from fattail.algorithms.parts.support_fit import Fit
+
+Floats = NDArray[np.float64]
+
+
+def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: Fit, radius: float) -> Floats:
+    """Inverse of the second moments of the chosen columns, rows pulled back to ``radius``, from a release that they can afford.
+
+    The whole matrix where its noise is small against its trace (public arithmetic), else its
+    diagonal. Off-diagonal terms and differences between columns are shrunk to 0 by the share
+    of them that noise explains (James and Stein 1961).
+    """
+    k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
+    off, kept = np.zeros((width, width)), 0.0
+    if width <= 64 and 2 * math.sqrt(2) * width**1.5 * curator.noise(second) < data.n:
+
+        def rows(block: Block) -> tuple[Any, None]:
+            Z = fit.columns(block)
+            Z = Z.toarray() if sparse.issparse(Z) else Z
+            return np.column_stack([Z, np.full(len(block), fit.unit)]) if fit.fit_intercept else Z, None
+
+        mean = Gram(radius=radius).mean(data, rows, width=width)
+        noise = curator.noise(second, mean.sensitivity)
+        matrix = symmetric(curator.release(second, mean))
+        diagonal, off = np.diag(matrix)[:k], matrix - np.diag(np.diag(matrix))
+        kept = _signal_share(off, width * (width - 1) * noise**2 / 2)
+    else:
+        diagonal, noise = squares(curator, second, data, fit, radius)
+    middle = max(float(diagonal.mean()), 0.1 * radius**2 / width)
+    diagonal = middle + _signal_share(diagonal - middle, k * noise**2) * (diagonal - middle)
+    matrix = np.diag(np.append(np.maximum(diagonal, 0.25 * middle), [fit.unit**2] * fit.fit_intercept)) + kept * off
+    return inverted(matrix, max(0.2 * min(middle, fit.unit**2), kept * noise * math.sqrt(width)))
+
+
+def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, radius: float) -> tuple[Floats, float]:
+    """Released mean square of each chosen column, rows pulled back to ``radius``; and its noise."""
+
+    def rows(block: Block) -> tuple[Any, None]:
+        Z = fit.columns(block)
+        factor = np.minimum(1.0, radius / np.maximum(fit.norms(Z), 1e-300))
+        if sparse.issparse(Z):
+            Z.data = (np.repeat(factor, np.diff(Z.indptr)) * Z.data) ** 2
+            return Z, None
+        return (factor[:, None] * Z) ** 2, None
+
+    mean = Ball(radius=radius**2).mean(data, rows, width=fit.support.size)
+    return curator.release(mechanism, mean), curator.noise(mechanism, mean.sensitivity)
+
+
+def _signal_share(deviation: Floats, noise: float) -> float:
+    """Share of a sum of squares that noise does not explain."""
+    total = float(np.sum(deviation**2))
+    return max(0.0, 1 - noise / total) if total > 0 else 0.0
+
+
+def inverted(matrix: Floats, floor: float = 1e-250) -> Floats:
+    """Inverse of a symmetric matrix with its eigenvalues raised to a floor, and to what rounding leaves of the largest."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors / np.maximum(values, max(floor, 1e-12 * float(values[-1])))) @ vectors.T)

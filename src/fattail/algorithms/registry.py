@@ -1,0 +1,108 @@
+"""Every method of the five papers: where it comes from, what it claims, what was changed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fattail.losses import Needs
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the registry.
+
+    Attributes
+    ----------
+    name : str
+        The ``method=`` value.
+    estimators : tuple of str
+        Public estimators that offer it.
+    paper, algorithm : str
+        Where it comes from.
+    claim : str
+        The guarantee.
+    changed : str
+        What differs from print, and why.
+    test : str
+        The test that attacks the claim.
+    function : str
+        Where it is implemented.
+    """
+
+    name: str
+    estimators: tuple[str, ...]
+    paper: str
+    algorithm: str
+    claim: str
+    changed: str
+    test: str
+    function: str
+
+
+_METHODS: list[Method] = []
+_NEEDS: dict[Callable[..., Any], Needs] = {}
+
+
+def registered(
+    name: str,
+    *,
+    estimators: tuple[str, ...],
+    paper: str,
+    algorithm: str,
+    changed: str,
+    test: str,
+    claim: str = "(epsilon, delta)-DP, replace one row",
+    needs: Needs | None = None,
+) -> Callable[[F], F]:
+    """Enter an algorithm into the registry, next to its code, and what it needs of a loss.
+
+    Examples
+    --------
+    >>> @registered("example", estimators=("DPMean",), paper="none", algorithm="-", changed="-", test="-")  # doctest: +SKIP
+    ... def example(curator, data): ...
+    """
+
+    def enter(function: F) -> F:
+        where = f"{function.__module__}.{function.__qualname__}"
+        _METHODS.append(Method(name, estimators, paper, algorithm, claim, changed, test, where))
+        _NEEDS[function] = needs or Needs()
+        return function
+
+    return enter
+
+
+def needs_of(algorithm: Callable[..., Any]) -> Needs:
+    """What a registered algorithm needs of a loss."""
+    return _NEEDS[algorithm]
+
+
+def registry() -> tuple[Method, ...]:
+    """All methods of the library, by estimator, paper and name.
+
+    Examples
+    --------
+    >>> import fattail
+    >>> sorted({m.paper for m in fattail.registry()})[:2]
+    ['abadi2016', 'cai2021']
+    """
+    import fattail.algorithms as package
+
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return tuple(sorted(_METHODS, key=lambda m: (m.estimators, m.paper, m.algorithm, m.name)))
+
+
+def markdown_table() -> str:
+    """The registry as a table in Markdown."""
+    rows = ["| estimator | `method=` | from | what differs from print |", "|---|---|---|---|"]
+    rows += [
+        f"| {', '.join(f'`{e}`' for e in m.estimators)} | `{m.name}` | {m.paper}, {m.algorithm} | {m.changed} |"
+        for m in registry()
+    ]
+    return "\n".join(rows)

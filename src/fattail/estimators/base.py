@@ -1,0 +1,179 @@
+"""What all estimators share: validation in scikit-learn's manner, a curator, a report."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
+from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
+from fattail.privacy.noise import noise_source
+from fattail.rows.classes import Labels
+from fattail.rows.data import PrivateData
+from fattail.rows.door import array_of, rows_of, take_target, target_of
+from fattail.rows.frames import Columns, is_column, is_frame
+from fattail.rows.sources import is_stream
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+    """Common parameters and steps.
+
+    Parameters are fields of a dataclass, so that a subclass lists only those it adds: scikit-learn
+    reads them all from the signature of the constructor that this makes.
+
+    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``, ``_announce``
+    (what public numbers tell, before the charge), ``_make_curator``, an algorithm, then public
+    attributes and ``privacy_``. It starts by forgetting what an earlier fit released, since that was
+    paid for by another budget.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    method: str = "auto"
+    random_state: int | None = None
+    ledger: Any = None
+
+    privacy_: PrivacyReport = field(init=False)
+
+    _methods: ClassVar[tuple[str, ...]] = ()
+    # Those of them that look at all rows at once, so that no stream of rows will do.
+    _at_once: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "fit" in vars(cls):
+            cls.fit = _afresh(vars(cls)["fit"])
+
+    def _forget(self) -> None:
+        """Remove what fits have set: names that end in an underscore, as everywhere in scikit-learn."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _announce(self, data: PrivateData) -> None:
+        """Say what public numbers tell about the promise and the answer, before anything is charged."""
+        if self.epsilon > 10:
+            odds = f"exp({self.epsilon:g})" if self.epsilon > 700 else f"{math.exp(self.epsilon):.2g}"
+            warn_leak(f"epsilon={self.epsilon:g} promises little: what is known of a person may change by a factor of {odds}")
+        if self.delta * data.n > 1:
+            warn_leak(
+                f"delta={self.delta:g} is more than 1 / n for {data.n} rows: to publish a row at random would meet such a claim; "
+                "choose it far below 1 / n"
+            )
+
+    def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
+        """Say that the answer will be mostly noise, where ``noise`` exceeds ``most``; it falls with the rows to ``1 / power``.
+
+        Both are public arithmetic, and say when the error of a fit was about the size of what it estimates.
+        """
+        if noise > most:
+            rows = math.ceil((3 * noise / most) ** power * data.n)
+            warn_utility(
+                f"{data.n:,} rows are few for {data.d:,} columns at epsilon={self.epsilon:g} and method={self.method!r}: noise "
+                f"will be about as large as the signal; {rows:,} rows would do"
+            )
+
+    def _warn_of_scores(self, asked: bool = True) -> None:
+        """Say that a score is outside the guarantee; with ``asked=False``, only where scikit-learn makes one of predictions."""
+        if asked or scored_by_scikit_learn():
+            warn_leak(
+                f"a score of {type(self).__name__} is computed from the rows it is given, without noise: on private rows it is "
+                "outside the guarantee, whoever paid for the fit"
+            )
+
+    def _check_parameters(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        noise_source(self.random_state)
+        if self.method not in self._methods:
+            raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
+
+    def _private_data(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        accept_sparse: bool = True,
+        labels: Labels | None = None,
+        ensure_min_samples: int = 1,
+        ensure_all_finite: bool | str = True,
+    ) -> PrivateData:
+        """Bring the rows through the door, validate as scikit-learn does, and take custody of them.
+
+        NaN or infinity raises here, and so does a label that ``labels`` does not declare: that is the
+        curator's check of the file, not a release. Streams (files, clusters) are not read for it; see `fattail.rows.sources`.
+        """
+        if isinstance(X, PrivateData):
+            return self._stream(X if labels is None else X.with_labels(labels), accept_sparse, ensure_min_samples)
+        if is_stream(X):
+            return self._stream(PrivateData(X, y, labels=labels), accept_sparse, ensure_min_samples)
+        if isinstance(y, str) and is_frame(X):
+            X, y = take_target(X, y)
+        rows = rows_of(X)
+        options: dict[str, Any] = {
+            "accept_sparse": "csr" if accept_sparse else False,
+            "dtype": [np.float64, np.float32],
+            "order": None,
+            "ensure_all_finite": ensure_all_finite,
+            "ensure_min_samples": ensure_min_samples,
+        }
+        if isinstance(rows, Columns):
+            rows = rows.dense()
+        if y is not None:
+            y = y if is_frame(y) or is_column(y) else array_of(y)
+            if isinstance(y, np.ndarray) and y.ndim == 2:
+                y = column_or_1d(y, warn=True)
+            y = target_of(y) if labels is None else labels.checked(y)
+        with np.errstate(all="ignore"):  # the sum that looks for infinities may overflow, and must not say so
+            checked = validate_data(self, rows, *(() if y is None else (y,)), **options)
+        if is_frame(X):
+            validate_data(self, X, skip_check_array=True)  # names of columns
+        return PrivateData(*((checked,) if y is None else checked))
+
+    def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
+        """The checks that need no row."""
+        name = type(self).__name__
+        if data.is_sparse and not accept_sparse:
+            raise ValueError(f"{name} takes dense rows only, got CSR rows.")
+        if self.method in self._at_once:
+            data.check_in_memory(f"method={self.method!r}")  # before anything is charged
+        if data.n < ensure_min_samples:
+            raise ValueError(f"Found {data.n} rows while a minimum of {ensure_min_samples} is required by {name}.")
+        if get_tags(self).target_tags.required and not data.has_target:
+            raise ValueError(f"{name} requires y to be passed: an array, or the name of a column.")
+        self.n_features_in_ = data.d
+        if data.columns is not None:
+            self.feature_names_in_ = np.asarray(data.columns, dtype=object)
+        return data
+
+    def _make_curator(self) -> Curator:
+        return Curator(
+            self.epsilon,
+            self.delta,
+            random_state=self.random_state,
+            ledger=self.ledger,
+            label=f"{type(self).__name__}(method={self.method!r})",
+            subject=Subject.of(getattr(self, "feature_names_in_", range(self.n_features_in_))),
+        )
+
+
+def _afresh(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``fit`` that leaves nothing of an earlier one behind, nor of itself where it fails."""
+
+    @functools.wraps(fit)
+    def wrapper(self: PrivateEstimator, *data: Any, **options: Any) -> Any:
+        self._forget()
+        try:
+            return fit(self, *data, **options)
+        except BaseException:
+            self._forget()
+            raise
+
+    return wrapper

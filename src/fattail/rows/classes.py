@@ -1,0 +1,135 @@
+"""Two declared classes as numbers: 0 for the first, 1 for the second, NaN for anything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.rows.door import (
+    Refusal,
+    array_of,
+    as_vector,
+    attempt,
+    number_type,
+    schema_of,
+    shown,
+    single_column,
+    target_of,
+    type_of,
+)
+from fattail.rows.frames import is_column, is_frame, kind_of, library
+
+Floats = NDArray[np.float64]
+DEFAULT = (0, 1)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What turns labels into 0 and 1; both classes are declared, negative first.
+
+    Examples
+    --------
+    >>> Labels(("no", "yes")).codes(np.array(["yes", "no", "maybe"]))
+    array([ 1.,  0., nan])
+    """
+
+    classes: tuple[Any, Any]
+
+    def check(self, kind: Any) -> None:
+        """Refuse a type that cannot hold the declared classes."""
+        if categories(kind) is not None or (isinstance(kind, np.dtype) and kind.kind == "O"):
+            return
+        if (number_type(kind) is not None) == isinstance(self.classes[1], str) or not _holds_labels(kind):
+            raise Refusal(
+                f"y has type {shown(kind)}, and classes={self.classes!r} are declared: declare the two labels, negative "
+                'first, as in classes=("no", "yes")'
+            )
+
+    def checked(self, y: Any) -> Floats:
+        """Codes of labels in memory, all of which must be declared: the holder's check, as that for NaN is."""
+        y = single_column(y)
+        values = y if is_column(y) else array_of(y)
+        self.check(type_of(values))
+        if number_type(type_of(values)) is not None:
+            from sklearn.utils import assert_all_finite  # brings pandas with it
+
+            assert_all_finite(target_of(values), input_name="y")
+        codes = self.codes(values)
+        if np.isnan(codes).any():
+            raise Refusal(
+                f"Unknown label type: y holds labels other than the two declared, classes={self.classes!r}. "
+                "Only binary classification is supported. Declare the two labels, negative first, as in "
+                'classes=("no", "yes")'
+            )
+        return codes
+
+    def codes(self, y: Any, *, strict: bool = True) -> Floats:
+        """1 where the label is the second class, 0 where it is the first, NaN elsewhere.
+
+        Where numbers are declared and it is too late to refuse, text that says one of them counts as it (``strict=False``).
+        """
+        y = single_column(y)
+        values = y if is_column(y) else as_vector(array_of(y))
+        if not isinstance(self.classes[1], str) and (not strict or number_type(type_of(values)) is not None):
+            values = target_of(values, strict=False)
+        first, second = (attempt("comparing labels", _equal, values, label) for label in self.classes)
+        return np.where(second, 1.0, np.where(first, 0.0, np.nan))
+
+
+def _holds_labels(kind: Any) -> bool:
+    """Whether a type is one of numbers or of text."""
+    text = str(kind) in ("String", "Categorical", "string", "large_string", "string_view", "str") or "string" in str(kind)
+    return number_type(kind) is not None or text or getattr(kind, "kind", "") in "US"
+
+
+def categories(kind: Any) -> list[Any] | None:
+    """The classes that a categorical type declares; None for other types.
+
+    A polars ``Categorical`` is open, any text may turn up: it declares none. An ``Enum`` does.
+    """
+    if kind_of(kind) in ("CategoricalDtype", "Enum") and library(kind) in ("pandas", "polars"):
+        return list(kind.categories)
+    return None
+
+
+def declared(classes: Any, X: Any, y: Any) -> Labels:
+    """The labels of ``y``: what its categorical type declares, unless the user declares ``classes``."""
+    named = tuple(np.asarray(classes).tolist())
+    if isinstance(y, str):
+        known = is_frame(X) or kind_of(X) == "LazyFrame" or (library(X) == "dask" and hasattr(X, "dtypes"))
+        found = categories(schema_of(X).types.get(y)) if known else None
+    else:
+        found = categories(type_of(y)) if is_column(y) or hasattr(y, "dtype") else None
+    if found is None or named != DEFAULT or set(found) == set(named):
+        return Labels(named)
+    if len(found) != 2:
+        raise Refusal(f"Only binary classification is supported. The type of y declares {len(found)} categories, not two")
+    return Labels((found[0], found[1]))
+
+
+def _equal(values: Any, label: Any) -> NDArray[np.bool_]:
+    """Where a column has a label, in its own library's way: Arrow's text is never decoded, so none can be undecodable."""
+    if library(values) == "pyarrow":
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        same = pc.fill_null(pc.equal(values, pa.scalar(label).cast(values.type)), False)
+        return np.asarray(same.cast("uint8").to_numpy(zero_copy_only=False), dtype=bool)
+    if library(values) == "polars":
+        return np.asarray((values.cast(str) == label).fill_null(False).to_numpy(), dtype=bool)
+    cells = np.asarray(values, dtype=object) if library(values) == "pandas" else values
+    if cells.dtype != object:
+        return np.asarray(cells == label)
+    return np.array([_same(cell, label) for cell in cells.tolist()], dtype=bool)
+
+
+def _same(cell: Any, label: Any) -> bool:
+    try:
+        return bool(cell == label)
+    except Exception:  # some missing values refuse to be compared
+        return False

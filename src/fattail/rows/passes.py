@@ -1,0 +1,200 @@
+"""One pass over the rows: blocks in, exact integer sums out, on as many threads as there are.
+
+A pass is a function of public parameters. It may run here or travel to where the rows are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fattail import _kernels
+from fattail._tools.threads import one_blas_thread, thread_count, together
+from fattail.rows.frames import FLOATS, Columns
+from fattail.rows.order import Fold
+from fattail.rows.sources import Chunk, total
+
+# Fewer blocks than this are not worth waking another thread.
+MIN_THREADED = 4
+
+Partial = Callable[["Block"], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """Some consecutive rows, ``y`` if there is one, and where they start.
+
+    ``rows`` lie in memory as they came: an array by rows or by columns, columns here and there, or CSR.
+    ``weight`` is None, or a 0/1 vector that says which rows are in a Poisson sample.
+    """
+
+    rows: Any
+    y: NDArray[Any] | None
+    start: int
+    weight: NDArray[np.float64] | None = None
+
+    @cached_property
+    def X(self) -> Any:
+        """The rows as a C-ordered array or CSR: products with it have the same bits from every source."""
+        return self.rows if sparse.issparse(self.rows) else np.ascontiguousarray(self.rows)
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self)
+
+    def dot(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``X @ w`` in float64; a row's product does not depend on the other rows, nor on where it stands among them."""
+        return _kernels.dot(self.X, w)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One pass: add ``partial`` over the blocks of some consecutive rows, or of those of them that are in a fold.
+
+    It holds public parameters and the fold's secret, and no rows, so it may travel to where the rows are.
+    """
+
+    partial: Partial
+    block_rows: int
+    fold: Fold | None = None
+
+    def __call__(
+        self, chunks: Iterable[Chunk], start: int, mask: NDArray[np.bool_] | None = None, threads: int | None = None
+    ) -> NDArray[np.int64] | None:
+        """Sum over ``chunks``, whose first row has position ``start``; None if they are empty.
+
+        ``mask`` covers the same rows. Threads take the next block from one iterator: the
+        sum is one of integers, so who adds what does not matter.
+        """
+        if self.fold is not None:
+            chunks = picked(chunks, start, self.fold, self.block_rows)
+        pieces = cut(chunks, start, self.block_rows, mask)
+        with one_blas_thread:
+            head = list(islice(pieces, MIN_THREADED))
+            threads = (threads or thread_count()) if len(head) == MIN_THREADED else 1
+            shared = _Shared(chain(head, pieces))
+            return total(together([lambda: shared.drain(self.partial)] * threads))
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A block to be: the parts of chunks that it is copied from, on the thread that needs it."""
+
+    parts: list[tuple[Any, Any, int, int]]
+    start: int
+    mask: NDArray[np.bool_] | None
+
+    def block(self, scratch: dict[Any, NDArray[Any]] | None = None) -> Block:
+        """Assemble the rows; a ``scratch`` lets blocks that nobody keeps share their memory."""
+        weight = None if self.mask is None else self.mask.astype(np.float64)
+        y = [y[a:b] for _, y, a, b in self.parts if y is not None]
+        target = None if not y else y[0] if len(y) == 1 else np.concatenate(y)
+        return Block(self._rows({} if scratch is None else scratch), target, self.start, weight)
+
+    def _rows(self, scratch: dict[Any, NDArray[Any]]) -> Any:
+        X, _, a, b = self.parts[0]
+        if sparse.issparse(X):
+            return X[a:b] if len(self.parts) == 1 else sparse.vstack([X[a:b] for X, _, a, b in self.parts], "csr")
+        if len(self.parts) == 1 and isinstance(X, np.ndarray) and X.flags.c_contiguous and X.dtype in FLOATS:
+            return X[a:b]
+        if len(self.parts) == 1 and isinstance(X, Columns) and X.places is not None:
+            place, shape = X.places + a * X.dtype.itemsize, (b - a, X.shape[1])
+            return _kernels.Apart(place, shape, X.dtype, lambda: self._copied(scratch))
+        return self._copied(scratch)
+
+    def _copied(self, scratch: dict[Any, NDArray[Any]]) -> NDArray[Any]:
+        """The rows side by side, in memory that the next piece will use again."""
+        X = self.parts[0][0]
+        size = sum(b - a for _, _, a, b in self.parts)
+        dtype = np.result_type(np.float32, *(X.dtype for X, *_ in self.parts))
+        if dtype not in scratch or scratch[dtype].size < size * X.shape[1]:
+            scratch[dtype] = np.empty(size * X.shape[1], dtype=dtype)
+        out = scratch[dtype][: size * X.shape[1]].reshape((size, X.shape[1]), order="F" if by_columns(X) else "C")
+        at = 0
+        for X, _, a, b in self.parts:
+            if isinstance(X, Columns):
+                X.copy_rows(a, b, out[at : at + b - a])
+            else:
+                out[at : at + b - a] = X[a:b]
+            at += b - a
+        return out
+
+
+def by_columns(X: Any) -> bool:
+    """Whether it is cheaper to copy columns than rows."""
+    return isinstance(X, Columns) or (isinstance(X, np.ndarray) and X.strides[0] < X.strides[1])
+
+
+def picked(chunks: Iterable[Chunk], start: int, fold: Fold, rows: int) -> Iterator[Chunk]:
+    """Those rows of ``chunks`` that are in a fold, copied, at most ``rows`` at a time; the first chunk starts at ``start``."""
+    at = start
+    for X, y in chunks:
+        size = int(X.shape[0])
+        inside = fold.within(at, at + size)
+        for a in range(0, len(inside), rows):
+            some = inside[a : a + rows]
+            yield X[some], None if y is None else y[some]
+        at += size
+
+
+def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] | None = None) -> Iterator[Piece]:
+    """Pieces of exactly ``rows`` rows (but for the last), wherever the chunks end.
+
+    What waits for the next chunk is copied, as it would keep its whole chunk in memory: of thinned rows
+    a piece may come from a hundred chunks.
+    """
+    parts: list[tuple[Any, Any, int, int]] = []
+    have = 0
+    for X, y in chunks:
+        if parts:
+            parts[-1] = _alone(*parts[-1])
+        a, length = 0, int(X.shape[0])
+        while a < length:
+            b = min(a + rows - have, length)
+            parts.append((X, y, a, b))
+            have += b - a
+            a = b
+            if have == rows:
+                yield Piece(parts, start, None if mask is None else mask[:rows])
+                parts, have, start = [], 0, start + rows
+                mask = None if mask is None else mask[rows:]
+    if parts:
+        yield Piece(parts, start, mask)
+
+
+def _alone(X: Any, y: Any, a: int, b: int) -> tuple[Any, Any, int, int]:
+    """A part of a chunk in memory of its own."""
+    return X[a:b].copy(), None if y is None else y[a:b].copy(), 0, b - a
+
+
+class _Shared:
+    """Pieces that several threads take one by one."""
+
+    def __init__(self, pieces: Iterator[Piece]) -> None:
+        self._pieces, self._lock = pieces, threading.Lock()
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        with self._lock:
+            return next(self._pieces)
+
+    def drain(self, partial: Partial) -> NDArray[np.int64] | None:
+        try:
+            scratch: dict[Any, NDArray[Any]] = {}
+            return total(partial(piece.block(scratch)) for piece in self)
+        except BaseException:
+            self._pieces = iter(())  # the other threads need not go on
+            raise

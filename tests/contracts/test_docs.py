@@ -1,0 +1,47 @@
+"""What the pages name exists: a moved module must not leave a page behind."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAMES = re.findall(r"^   ([A-Za-z_.]+)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+ROLES = sorted(
+    {
+        name
+        for page in DOCS.rglob("*.md")
+        if "_build" not in page.parts
+        for name in re.findall(r"\{(?:class|func|mod|meth)\}`~?(fattail[A-Za-z_.0-9]*)`", page.read_text())
+    }
+)
+
+
+def resolve(name):
+    """The object of a dotted name: the longest prefix that is a module, then attributes."""
+    parts = name.split(".")
+    for k in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:k]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[k:]:
+            found = getattr(found, part)
+        return found
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_entry_of_the_api_page_exists(name):
+    assert resolve(f"fattail.{name}") is not None
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_every_object_that_a_page_links_to_exists(name):
+    assert resolve(name) is not None
+
+
+def test_a_name_that_moved_is_found():
+    with pytest.raises(AttributeError):
+        resolve("fattail.card.Card")
