@@ -58,7 +58,9 @@ class DPLinearRegression(LinearRegressor):
     standard_errors_ : array of shape (d,)
         Sampling and privacy noise together (``method="auto"``).
     interval_ : array of shape (d, 2)
-        Ends of approximate 95 % intervals of the coefficients (``method="auto"``).
+        Ends of approximate intervals of the coefficients, of level ``confidence`` (``method="auto"``).
+    intercept_standard_error_ : float
+        That of the intercept (``method="auto"``).
     n_iter_ : int
     privacy_ : PrivacyReport
 
@@ -99,7 +101,7 @@ class DPHuberRegressor(LinearRegressor):
     ----------
     coef_ : array of shape (d,)
     intercept_ : float
-    standard_errors_, interval_ : arrays
+    standard_errors_, interval_, intercept_standard_error_
         As in ``DPLinearRegression``.
     n_iter_ : int
     privacy_ : PrivacyReport
@@ -150,7 +152,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     classes_ : array of two labels
     coef_ : array of shape (1, d)
     intercept_ : array of shape (1,)
-    standard_errors_, interval_ : arrays
+    standard_errors_, interval_, intercept_standard_error_
         As in ``DPLinearRegression``.
     n_iter_ : int
     privacy_ : PrivacyReport
