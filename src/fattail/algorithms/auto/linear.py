@@ -53,8 +53,10 @@ class LeastSquaresDefaults:
     """Noise of column counts that is wanted, as a share of the rows."""
     columns: tuple[float, float] = (0.03, 0.25)
     """Least and largest share of the budget for column counts."""
-    column_squares: float = 0.04
+    column_squares: float = 0.05
     """Share for mean squares of columns."""
+    looks: int = 2
+    """Rounds of them: a scale that was far too small is enlarged twice."""
     squares: float = 0.02
     """Share for standard errors."""
     mean: float = 0.03
@@ -71,7 +73,7 @@ class LeastSquaresDefaults:
     """Share of the round before Newton steps."""
     shape: float = 0.02
     """Share for the counts of residuals that decide how to go on."""
-    narrow: float = 1.4
+    narrow: float = 1.3
     """A narrow clip over the share it keeps, in root mean square residuals, below which it pays. For exact counts it is 1.25
     for normal residuals and 0.7 for Laplace ones."""
     narrow_share: float = 0.3
@@ -207,7 +209,7 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
     columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * few.n)) ** 2, *LEAST.columns))
     units = (
         *(Gaussian(f"column counts {t + 1}", columns * share) for t, share in enumerate(UNITS.shares)),
-        Gaussian("column squares", LEAST.column_squares * checks),
+        Gaussian("column squares", LEAST.column_squares * checks, count=LEAST.looks),
     )
     squares = Gaussian("squares of gradients", LEAST.squares * checks)
     left = 1.0 - sum(m.share for m in (*units, squares))
@@ -250,7 +252,9 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
 
 def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> Problem:
     """The problem in private units, in which columns without a visible spread have an infinite scale."""
-    found = widen(curator, units[-1], data, find_units(curator, units[:-1], data, True))
+    found = find_units(curator, units[:-1], data, True)
+    for _ in range(units[-1].count):
+        found = widen(curator, units[-1], data, found)
     level, size = float(found.center[-1]), float(found.scale[-1])
     scale = found.scale[:-1]
     frame = Frame(found.center[:-1], scale, 1.0, np.eye(data.d + 1))
