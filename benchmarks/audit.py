@@ -1,6 +1,6 @@
 """Attack every mechanism through the curator, and every method of the registry through its public estimator.
 
-    python benchmarks/audit.py [--quick] [--seconds S] [--mutant-seconds S] [--only NAME ...]
+    python benchmarks/audit.py [--quick] [--seconds S] [--mutant-seconds S] [--workers W] [--only NAME ...]
 
 For each method and each nominal epsilon: the pair of neighbours that moves its releases most
 (``audit_cases.py``), many fits on each, and the likelihood ratio of everything released as the
@@ -33,6 +33,7 @@ import numpy as np
 from scipy import stats
 
 import fattail
+import pictures
 from audit_cases import DELTA, Case, cases, fitted, worst_pair
 from audit_mechanisms import mechanisms
 from fattail import audit
@@ -265,51 +266,15 @@ Again with `make audit`; how it works is in {{mod}}`fattail.audit`.
 """
 
 
-FLOOR = 0.02
-
-
-def plot(rows: list[dict[str, str]]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True)
-    for axis, gaussian in zip(axes, (True, False), strict=True):
-        kind = [r for r in rows if bool(r["lower_bound_gaussian"]) == gaussian]
-        for marker, color, factor, refuted, label in (
-            ("o", "tab:blue", "1.0", "False", "as shipped"),
-            ("s", "tab:red", "1.0", "True", "as shipped, refuted"),
-            ("x", "tab:orange", "0.5", "True", "half the noise, caught"),
-            ("+", "tab:gray", "0.5", "False", "half the noise, not caught"),
-        ):
-            chosen = [r for r in kind if (r["noise_factor"], r["refuted"]) == (factor, refuted)]
-            if not chosen:
-                continue
-            jitter = np.random.default_rng(0).uniform(0.88, 1.14, len(chosen))
-            at = [float(r["epsilon"]) * j for r, j in zip(chosen, jitter, strict=True)]
-            axis.scatter(at, [max(best_bound(r), FLOOR) for r in chosen], marker=marker, color=color, label=label, alpha=0.7)
-        line = np.geomspace(0.3, 6.0)
-        axis.plot(line, line, "k--", label="claim")
-        axis.set(xscale="log", yscale="log", xlabel="nominal epsilon")
-        axis.set_title("Gaussian releases: bound uses that" if gaussian else "others: bound for any mechanism", fontsize=10)
-        axis.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
-        axis.minorticks_off()
-        axis.legend(fontsize=8)
-    axes[0].set_ylabel("lower bound on epsilon")
-    axes[0].set_yticks([FLOOR, 0.1, 1.0, 10.0], [f"below {FLOOR:g}", "0.1", "1", "10"])
-    figure.suptitle("Attacks on every method: lower bounds against the claim")
-    figure.savefig(PAGE.with_suffix(".png"), dpi=120, bbox_inches="tight")
-
-
 def publish() -> None:
     PAGE.write_text(page(read(), read(MECHANISMS)))
-    plot(read())
+    pictures.audit()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="epsilon 4 only, nothing written")
+    parser.add_argument("--quick", action="store_true", help="epsilon 4 and no mutants of methods; nothing is written")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--seconds", type=float, default=12.0, help="processor time for each row")
     parser.add_argument("--mutant-seconds", type=float, default=60.0, help="the same for each mutant, at most")
     parser.add_argument("--resume", action="store_true", help="keep the rows that are there")
@@ -323,15 +288,15 @@ def main() -> None:
     chosen = [k for k, c in enumerate(found) if not options.only or any(o in c.name for o in options.only)]
     confidence = 1 - 0.05 / (len(EPSILONS) * len(found))
     jobs = [Job(k, 4.0, 1.0, options.seconds, confidence) for k in chosen]
-    jobs += [Job(k, mutant_epsilon(found[k]), 0.5, options.mutant_seconds, 0.95) for k in chosen]
     if not options.quick:
+        jobs += [Job(k, mutant_epsilon(found[k]), 0.5, options.mutant_seconds, 0.95) for k in chosen]
         jobs += [Job(k, eps, 1.0, options.seconds, confidence) for eps in (1.0, 0.5) for k in chosen]
     order = sorted(chosen, key=lambda k: found[k].method == "auto")  # what takes longest comes last
     whole = not (options.quick or options.only)
     rows = read() if whole and options.resume else []
     there = {(r["estimator"], r["method"], r["options"], r["epsilon"], r["noise_factor"]) for r in rows}
     jobs = [job for job in jobs if job.key not in there]
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(options.workers) as pool:
         if whole and not (options.resume and MECHANISMS.exists()):
             both = [(k, factor) for k in range(len(mechanisms())) for factor in (1.0, 0.5)]
             save(list(pool.map(attack_mechanism, *zip(*both, strict=True))), MECHANISMS)

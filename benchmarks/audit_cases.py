@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import fattail
-from fattail import audit
+from fattail import audit, catalog
 
 DELTA = 1e-5
 BIG = 1e9
@@ -98,8 +98,8 @@ def linear() -> Iterator[Case]:
     """Rows of zeros leave the intercept alone, where a response or label at either end pulls at the clip in every step."""
     n = 45
     X, y, quick = np.zeros((n, 1)), np.zeros(n), {"n_iter": 2}
-    for estimator in ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression"):
-        label = estimator == "DPLogisticRegression"
+    for estimator in catalog.Offered("linear").names():
+        label = catalog.entry(estimator).target == "labels"
         ends = (0, 1) if label else (-BIG, BIG)
         y = np.arange(n) % 2 if label else np.zeros(n)
         flips = tuple(changed((X, y), (size, ends[0]), (size, ends[1])) for size in (0.0, 2.0))
@@ -137,8 +137,8 @@ def sparse() -> Iterator[Case]:
     """Two columns tie, held up by a few rows; the canary lifts one and lowers the other."""
     n = 60
     known = {"sparsity": 1, "fit_intercept": False, "feature_clip": 1.0, "response_clip": 1.0, "n_iter": 1}
-    for estimator in ("DPSparseRegressor", "DPSparseClassifier"):
-        label = estimator == "DPSparseClassifier"
+    for estimator in catalog.Offered("sparse").names():
+        label = catalog.entry(estimator).target == "labels"
         ends = (0, 1) if label else (-BIG, BIG)
         X, y = np.zeros((n, 2)), np.full(n, ends[1])
         X[1:5] = 1.0

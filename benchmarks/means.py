@@ -37,6 +37,7 @@ from pathlib import Path
 
 import numpy as np
 
+import pictures
 from fattail import DPMean, UtilityWarning
 from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.algorithms.papers.dpem2020 import local_mean, smoothed_mean
@@ -270,29 +271,7 @@ def rate(trials: int) -> None:
                 )
             print(f"v={v} {method}: slope {slope:.3f}, theorem {-v / (1 + v):.3f}", flush=True)
     write(RESULTS / "means_rate.csv", records)
-    plot_rate(records)
-
-
-def plot_rate(records: list[dict[str, object]]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    fig, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharex=True)
-    for axis, v in zip(axes, (0.2, 0.5, 1.0), strict=True):
-        for method, marker in (("truncated", "o"), ("auto", "s")):
-            rows = [r for r in records if r["v"] == v and r["method"] == method]
-            n, e = [r["n"] for r in rows], [r["median error"] for r in rows]
-            axis.loglog(n, e, marker=marker, label=f"{method}, slope {rows[0]['slope']:.2f}")
-        first = next(r for r in records if r["v"] == v and r["method"] == "truncated")
-        guide = [first["median error"] * (k / n[0]) ** (-v / (1 + v)) for k in n]
-        axis.loglog(n, guide, "k--", label=f"Theorem 1, slope {-v / (1 + v):.2f}")
-        axis.set(title=f"v = {v}", xlabel="rows")
-        axis.legend(fontsize=7)
-    axes[0].set_ylabel("median absolute error")
-    fig.tight_layout()
-    fig.savefig(RESULTS / "means_rate.png", dpi=130)
+    pictures.means_rate()
 
 
 def one_law(k: int, options: argparse.Namespace) -> list[dict[str, object]]:

@@ -4,16 +4,21 @@
     python benchmarks/memory.py 0.5 2 8    # sizes in GB
 
 A fit runs in a process of its own on one uncompressed file with row groups of a million rows, the worst case for a
-reader: twenty float64 columns and a response. The peak is that of the resident memory (VmHWM).
+reader: twenty float64 columns and a response; once as a fit in Python, once as a command on a terminal. The peak is that
+of the resident memory (VmHWM). For the command, ``first_sign_seconds`` is when the first character of its progress came.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import pty
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,17 +30,18 @@ COLUMNS, ROW_GROUP = 20, 1_000_000
 FIT = """
 import json, sys, time
 from pathlib import Path
-import fattail
+import fattail, fattail.cli
 
-def memory():
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
+path, kind, report = sys.argv[1:]
 start, cpu = time.perf_counter(), time.process_time()
-fattail.DPLinearRegression(epsilon=1.0, random_state=0).fit(sys.argv[1], y="y")
+if kind == "python":
+    fattail.DPLinearRegression(epsilon=1.0, random_state=0).fit(path, y="y")
+else:
+    assert fattail.cli.main(["fit", path, "--model", "linear", "--target", "y", "--seed", "0"]) == 0
 seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-found = {"peak_mb": memory(), "seconds": seconds, "cpu_seconds": cpu}
-print(json.dumps({name: round(value) for name, value in found.items()}))
+(line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+found = {"peak_mb": int(line.split()[1]) / 1024, "seconds": seconds, "cpu_seconds": cpu}
+Path(report).write_text(json.dumps({name: round(value, 1) for name, value in found.items()}))
 """
 
 
@@ -56,18 +62,37 @@ def write(path: Path, gigabytes: float) -> int:
     return n
 
 
-def measure(gigabytes: float) -> dict[str, float]:
+def run(path: Path, kind: str) -> dict[str, float]:
+    """One fit in a process of its own, on a terminal of its own, so that progress is shown."""
+    report = path.with_name("report.json")
+    terminal, other = pty.openpty()
+    start, first = time.perf_counter(), None
+    process = subprocess.Popen([sys.executable, "-c", FIT, str(path), kind, str(report)], stdout=other, stderr=other)
+    os.close(other)
+    shown = b""
+    with suppress(OSError):  # the terminal is gone with the process
+        while data := os.read(terminal, 1 << 16):
+            first = time.perf_counter() - start if first is None else first
+            shown = (shown + data)[-4096:]
+    os.close(terminal)
+    if process.wait():
+        raise RuntimeError(shown.decode(errors="replace"))
+    return json.loads(report.read_text()) | ({"first_sign_seconds": round(first or math.inf, 1)} if kind == "command" else {})
+
+
+def measure(gigabytes: float) -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         n = write(path, gigabytes)
-        run = subprocess.run([sys.executable, "-c", FIT, str(path)], capture_output=True, text=True, check=True)
-        return {"file_mb": round(path.stat().st_size / 1e6), "rows": n, **json.loads(run.stdout)}
+        about = {"file_mb": round(path.stat().st_size / 1e6), "rows": n}
+        return [{"kind": kind, **about, **run(path, kind)} for kind in ("python", "command")]
 
 
 def main() -> int:
     sizes = [float(size) for size in sys.argv[1:]] or [0.5, 2.0]
-    measured = [measure(size) for size in sizes]
-    RESULTS.write_text(json.dumps({"limit_mb": LIMIT_MB, "cores": os.cpu_count(), "fits": measured}, indent=2) + "\n")
+    measured = [fit for size in sizes for fit in measure(size)]
+    about = {"command": f"python benchmarks/memory.py {' '.join(map(str, sizes))}", "limit_mb": LIMIT_MB, "cores": os.cpu_count()}
+    RESULTS.write_text(json.dumps(about | {"fits": measured}, indent=2) + "\n")
     for fit in measured:
         print(fit)
     return int(any(fit["peak_mb"] > LIMIT_MB for fit in measured))

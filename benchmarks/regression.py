@@ -34,6 +34,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor, LogisticRegression
 
+import pictures
 from competitors import adassp, clipped_descent, diffprivlib_models, tukey_em
 from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning
 
@@ -266,8 +267,6 @@ def one_table(X, y, logistic, splits, rivals):
 
 def rates(quick, keep):
     """Error of the papers' methods; for a strongly convex loss their theorems say 1 / (n epsilon), up to logarithms."""
-    import matplotlib.pyplot as plt
-
     sizes, budgets, rows = (4_000, 16_000, 64_000), (0.5, 1.0, 2.0, 4.0), []
     for method in ("auto", *METHODS):
         for splitting in (False, True) if method not in ("auto", "sample_aggregate") else (False,):
@@ -279,19 +278,7 @@ def rates(quick, keep):
                     values.append(errors("t(3)", False, w, b, *solution(model))["excess"])
                 rows.append((method, "split" if splitting else "all rows", n, epsilon, geometric(values)))
     write("regression_rates.csv", ("method", "rows", "n", "epsilon", "excess"), rows)
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True)
-    for axis, column, fixed, label in ((axes[0], 2, (3, 1.0), "n"), (axes[1], 3, (2, 16_000), "epsilon")):
-        for method, kind in dict.fromkeys((r[0], r[1]) for r in rows):
-            points = sorted((r[column], r[4]) for r in rows if (r[0], r[1]) == (method, kind) and r[fixed[0]] == fixed[1])
-            axis.loglog(*zip(*points, strict=True), marker="o", ls="-" if kind == "all rows" else ":", label=f"{method}, {kind}")
-        x = np.array([p[0] for p in points], dtype=float)
-        axis.loglog(x, 0.3 * x[0] / x, color="black", lw=1, ls="--", label="rate of the theorems")
-        axis.set(xlabel=label, ylabel="excess risk")
-        axis.set_xticks(x, [f"{v:,g}" for v in x])
-        axis.xaxis.minorticks_off()
-    axes[1].legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(RESULTS / "regression_rates.png", dpi=120)
+    pictures.regression_rates()
     return rows
 
 

@@ -6,8 +6,9 @@ import warnings
 from pathlib import Path
 
 import fattail
+from fattail import catalog
 
-sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+sys.path[:0] = [str(Path(__file__).parent / "_ext"), str(Path(__file__).parents[1] / "benchmarks")]
 os.environ.setdefault("MPLBACKEND", "Agg")
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
@@ -15,6 +16,16 @@ project = "fattail"
 author = "The fattail developers"
 copyright = author
 release = version = fattail.__version__
+
+# autosummary reads pages before directives run, so the page of estimators is written here, from the catalog.
+_lines = [".. currentmodule:: fattail", ".. autosummary::", "   :toctree: generated", "", *(f"   {n}" for n in catalog.names())]
+Path(__file__).with_name("estimators.md").write_text(
+    "\n".join(["# Estimators", "", "```{eval-rst}", *_lines, "```", ""]), encoding="utf-8"
+)
+
+import pictures  # noqa: E402
+
+pictures.main()
 
 extensions = [
     "myst_parser",
@@ -41,7 +52,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "ignore_pattern": r"(demo|_data)\.py",
+    "ignore_pattern": r"(demo|_data|made_up)\.py",
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "remove_config_comments": True,

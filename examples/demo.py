@@ -2,7 +2,7 @@
 
 Run with ``make demo`` or ``python examples/demo.py``. Writes ``demo-page/index.html``, one
 self-contained page, and prints its path. On the data in the folder that ``FATTAIL_DATA``
-names, if any, and on made-up data otherwise.
+names, if any, and on made-up data of the same kind otherwise.
 
 Errors are measured over repetitions with seeded noise, which is not private, on made-up data,
 where the truth is known. The releases from real files use secure noise.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import html
 import io
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,6 +28,8 @@ from matplotlib import pyplot as plt
 from sklearn.linear_model import LinearRegression, OrthogonalMatchingPursuit
 
 import fattail
+import made_up
+from _data import find
 from fattail.cli.files import read
 from fattail.privacy import gaussian_multiplier
 from fattail.results import plots
@@ -243,52 +244,61 @@ def price(repetitions: int = 30) -> Section:
 
 
 def real_mean() -> Section:
-    """Danish fire losses, with a ledger and a card."""
-    path = _data("danish_fire.csv.gz")
-    losses = read(path, ["Building", "Contents", "Profits"])
+    """Fire losses, with a ledger and a card."""
+    path = find("danish_fire.csv.gz")
+    names = list(made_up.LOSSES)
+    losses = made_up.fire_losses(np.random.default_rng(0)) if path is None else read(path, names)
+    known, truth = ("not private", losses.mean(0)) if path else ("true", made_up.true_losses())
     budget = fattail.Budget(epsilon=2.0, delta=1e-5)
     with budget:
         model = fattail.DPMean(epsilon=EPSILON, delta=DELTA).fit(losses)
-    names = ["Building", "Contents", "Profits"]
-    card = Card.of(model, names=names, title="Danish fire losses", facts={"rows": len(losses)}, account=budget)
+    card = Card.of(model, names=names, title="Fire losses", facts={"rows": len(losses)}, account=budget)
     rows = [
-        (r.name, f"{m:.3f}", f"{r.value:.3f}", f"{r.low:.3f} to {r.high:.3f}")
-        for r, m in zip(card.results, losses.mean(0), strict=True)
+        (r.name, f"{m:.3f}", f"{r.value:.3f}", f"{r.low:.3f} to {r.high:.3f}") for r, m in zip(card.results, truth, strict=True)
     ]
     return Section(
-        "Real data: fire insurance losses",
-        "model = DPMean(epsilon=1.0, delta=1e-6).fit(losses)    # in million kroner\nCard.of(model)",
-        [("mean loss", "not private", "private", "interval"), *rows],
+        "Real data: fire insurance losses" if path else "Fire insurance losses, made up",
+        "model = DPMean(epsilon=1.0, delta=1e-6).fit(losses)    # in millions\nCard.of(model)",
+        [("mean loss", known, "private", "interval"), *rows],
         f"<details><summary>The privacy card of this fit</summary>{card._repr_html_()}</details>",
-        ["2,167 Danish fire losses, 1980 to 1990. The private numbers come with a card that can be filed or published."],
+        [
+            "2,167 Danish fire losses, 1980 to 1990, in million kroner."
+            if path
+            else "2,167 losses drawn from a law like that of real fires (Pareto, index 1.8, many zeros; examples/made_up.py), so "
+            "the true means are known.",
+            "The private numbers come with a card that can be filed or published.",
+        ],
     )
 
 
 def real_regression() -> Section:
     """Household wealth on age, income and a pension plan."""
-    names = ["age", "inc", "fsize", "educ", "marr", "twoearn", "db", "pira", "hown", "e401"]
-    table = read(_data("pension401k.csv.gz"), [*names, "net_tfa"])
-    X, y = table[:, :-1], table[:, -1]
+    path, names = find("pension401k.csv.gz"), list(made_up.HOUSEHOLD)
+    if path is None:
+        X, y = made_up.households(np.random.default_rng(0))
+    else:
+        table = read(path, [*names, "net_tfa"])
+        X, y = table[:, :-1], table[:, -1]
     model = fattail.DPHuberRegressor(threshold=10_000, epsilon=EPSILON, delta=DELTA).fit(X, y)
     scale = X.std(0)
-    plain, ours = huber(X, y, 10_000) * scale, np.ravel(model.coef_) * scale
+    plain, ours = (huber(X, y, 10_000) if path else made_up.EFFECTS) * scale, np.ravel(model.coef_) * scale
     figure, ax = _figure(height=3.2)
     at = np.arange(len(names))
-    ax.barh(at - 0.19, plain, 0.36, color=PLAIN, label="not private")
+    ax.barh(at - 0.19, plain, 0.36, color=PLAIN, label="not private" if path else "true")
     ax.barh(at + 0.19, ours, 0.36, color=PRIVATE, label="fattail, epsilon 1")
     ax.set_yticks(at, names)
     ax.invert_yaxis()
     ax.set(xlabel="dollars of net assets per standard deviation of the column")
     ax.legend(frameon=False)
+    source = "of 9,915 households" if path else "of 9,915 made-up households (their law is in examples/made_up.py)"
     return Section(
-        "Real data: household wealth",
+        "Real data: household wealth" if path else "Household wealth, made up",
         "DPHuberRegressor(threshold=10_000, epsilon=1.0, delta=1e-6).fit(X, y)",
         [],
         _svg(figure),
         [
-            "Net financial assets of 9,915 households on age, income, family and pension columns, raw. The response has "
-            "both signs and a tail index of about 1.8. Errors above 10,000 dollars count linearly, in both fits. "
-            "Columns are scaled for the picture only."
+            f"Net financial assets {source} on age, income, family and pension columns, raw. The response has both signs and a "
+            "tail index of about 1.8. Errors above 10,000 dollars count linearly. Columns are scaled for the picture only."
         ],
     )
 
@@ -314,9 +324,6 @@ def _run(steps: tuple[Callable[[], Section], ...]) -> Iterator[Section]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 section = step()
-        except FileNotFoundError as error:
-            print(f"skipped: {error}")
-            continue
         except (ImportError, AttributeError) as error:
             print(f"not in this version ({error})")
             yield Section(str(step.__doc__), text=[f"Not in this version of fattail: {error}."])
@@ -325,13 +332,6 @@ def _run(steps: tuple[Callable[[], Section], ...]) -> Iterator[Section]:
         for row in section.table:
             print("   ", "   ".join(f"{cell:<28}" if k else f"{cell:<52}" for k, cell in enumerate(row)))
         yield section
-
-
-def _data(name: str) -> Path:
-    for folder in (os.environ.get("FATTAIL_DATA"), Path(__file__).resolve().parents[2] / "shared" / "data"):
-        if folder and (path := Path(folder) / name).exists():
-            return path
-    raise FileNotFoundError(f"no {name}; set FATTAIL_DATA to the folder that holds it")
 
 
 def _relative(coef: Any, truth: Any, units: Any) -> float:
@@ -371,7 +371,7 @@ column.</p></header>
 {body}
 <footer>fattail {fattail.__version__}, {seconds:.0f} seconds. Errors are medians over repetitions on made-up data with
 seeded noise; the clipped answers are idealized, with plain floating-point noise. Real files are read where they are and
-stay there.</footer></body></html>
+stay there; where they are absent, made-up tables of the same kind with known answers take their place.</footer></body></html>
 """
 
 

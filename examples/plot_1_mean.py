@@ -9,9 +9,9 @@ happens if it is guessed, and what happens without one.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _data import columns
 
 import fattail
+from _data import columns
 from fattail.results import plots
 
 losses, source = columns("danish_fire.csv.gz", ["Total"], lambda rng: 1 + rng.pareto(1.6, (2167, 1)))

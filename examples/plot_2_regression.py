@@ -8,9 +8,9 @@ has a tail index of about 1.8; the columns are in dollars, years and zeros and o
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _data import columns
 
 import fattail
+from _data import columns
 from fattail.results import plots
 
 names = ["age", "inc", "fsize", "educ", "marr", "twoearn", "db", "pira", "hown", "e401"]

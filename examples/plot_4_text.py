@@ -8,10 +8,10 @@ a company's earnings or acquisitions. Rows are compressed (CSR) from end to end.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _data import find
 from scipy import sparse
 
 import fattail
+from _data import find
 from fattail.results import plots
 
 path = find("reuters21578.npz")

@@ -28,6 +28,7 @@ import numpy as np
 from rich.table import Table
 
 import fattail
+from fattail import catalog
 from fattail._tools import escape
 from fattail.cli import files, main
 from fattail.cli.shared import Screen
@@ -91,7 +92,7 @@ def model(data: bytes) -> None:
     """Model JSON, and what one does with a model."""
     with only(ValueError):
         estimator = model_io.load_model(_file("model.json", data))
-        assert type(estimator).__name__ in model_io.ESTIMATORS
+        assert type(estimator).__name__ in catalog.names()
         assert callable(estimator.fit) and isinstance(estimator.privacy_, fattail.PrivacyReport)
         str(estimator.privacy_), estimator.get_params()
 
@@ -102,6 +103,8 @@ def ledger(data: bytes) -> None:
         (FOLDER / f"ledger.db{extra}").unlink(missing_ok=True)
     with only(ValueError, BudgetExceededError):
         book = Ledger(_file("ledger.db", data))
+        found = book.verify()
+        assert bool(found) == (not found.problems) and str(found) and all(isinstance(text, str) for text in found.notes)
         for account in book.accounts():
             with only(ValueError, BudgetExceededError):
                 assert account.spent >= 0 and account.remaining >= 0

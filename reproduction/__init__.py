@@ -11,14 +11,14 @@ from reproduction import engine, report
 from reproduction.datasets import absent
 from reproduction.dpem2020 import PANELS as DPEM2020
 from reproduction.results import collect, expected_seconds
-from reproduction.spec import Method, Panel, Problem, cell
+from reproduction.spec import Method, Panel, TrialData, cell
 from reproduction.store import Store
 from reproduction.tao2022 import PANELS as TAO2022
 from reproduction.tian2025 import PANELS as TIAN2025
 from reproduction.wang2020 import PANELS as WANG2020
 from reproduction.wanggu2020 import PANELS as WANGGU2020
 
-__all__ = ["Method", "Panel", "Problem", "main", "panels"]
+__all__ = ["Method", "Panel", "TrialData", "main", "panels"]
 
 
 def panels() -> tuple[Panel, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from reproduction import methods, printed, problems
 from reproduction.claims import Beats, Moves, Near
-from reproduction.spec import Method, Panel, Problem
+from reproduction.spec import Method, Panel, TrialData
 
 CHOSEN = (
     "Signal to noise is 3, as printed; chosen: beta of length 1, noise 1/3, a tenth missing, a random start of length 1 for "
@@ -94,7 +94,7 @@ def _panel(
     )
 
 
-def _real(letter: str, title: str, problem: Callable[..., Problem], needs: str, n: int) -> Panel:
+def _real(letter: str, title: str, problem: Callable[..., TrialData], needs: str, n: int) -> Panel:
     return Panel(
         key=f"dpem2020-fig8{letter}",
         title=title,

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from reproduction.spec import Method, Panel, Problem, Steps, apply, cell, name_of, seed_of, text, used
+from reproduction.spec import Method, Panel, Steps, TrialData, apply, cell, name_of, seed_of, text, used
 from reproduction.store import Outcome, Store
 
 Task = tuple[Panel, dict[str, Any], int, tuple[Method, ...]]
@@ -101,7 +101,7 @@ def solve(task: Task) -> tuple[Results, list[str]]:
     return done, failed
 
 
-def judge(problem: Problem, answer: Any, seconds: float) -> Outcome:
+def judge(problem: TrialData, answer: Any, seconds: float) -> Outcome:
     """Errors of an answer, one per iteration where it has several."""
     after, rows = answer if isinstance(answer, Steps) else ((), answer)
     rows = np.atleast_2d(np.asarray(rows, dtype=float))
@@ -111,10 +111,10 @@ def judge(problem: Problem, answer: Any, seconds: float) -> Outcome:
 
 
 @lru_cache(maxsize=1)
-def _problem(make: Callable[..., Problem], setting: str, trial: int) -> Problem:
+def _problem(make: Callable[..., TrialData], setting: str, trial: int) -> TrialData:
     """The data depend on their own settings and the trial only: every epsilon sees the same rows."""
     rng = np.random.default_rng(seed_of(name_of(make), setting, trial))
-    problem: Problem = make(rng, **json.loads(setting))
+    problem: TrialData = make(rng, **json.loads(setting))
     return problem
 
 

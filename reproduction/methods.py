@@ -18,24 +18,24 @@ from fattail.privacy import Curator, SubsampledGaussian
 from fattail.robust import Smooth, catoni
 from fattail.rows.data import Block, PrivateData
 from reproduction.printed import derivative, smoothed_sum
-from reproduction.spec import Floats, Problem, Steps
+from reproduction.spec import Floats, Steps, TrialData
 
 BETA = 4.6
 """Concentration of the smoothed map, ln 100."""
 
 
-def mean(problem: Problem, seed: int, epsilon: float, delta: float, method: str) -> Floats:
+def mean(problem: TrialData, seed: int, epsilon: float, delta: float, method: str) -> Floats:
     """A paper's mean, told the moment that the paper assumes known."""
     known = problem.known
     model = fattail.DPMean(epsilon, delta, method, random_state=seed, moment=1.0 + known["order"], moment_bound=known["moment"])
     return np.asarray(model.fit(problem.X).mean_)
 
 
-def mean_auto(problem: Problem, seed: int, epsilon: float, delta: float) -> Floats:
+def mean_auto(problem: TrialData, seed: int, epsilon: float, delta: float) -> Floats:
     return np.asarray(fattail.DPMean(epsilon, delta, random_state=seed).fit(problem.X).mean_)
 
 
-def sample_mean(problem: Problem, seed: int) -> Floats:
+def sample_mean(problem: TrialData, seed: int) -> Floats:
     return np.asarray(problem.X.mean(axis=0))
 
 
@@ -43,7 +43,7 @@ _LATENT = {"mixture": "DPGaussianMixture", "regressions": "DPMixtureOfRegression
 
 
 def mixture(
-    problem: Problem, seed: int, epsilon: float, delta: float, n_iter: int, step: float, method: str, clip: float = 1.0
+    problem: TrialData, seed: int, epsilon: float, delta: float, n_iter: int, step: float, method: str, clip: float = 1.0
 ) -> Floats:
     """Algorithms 1 and 2 of dpem2020, calibrated: the released iterates, the last being the answer."""
     known = problem.known
@@ -62,14 +62,14 @@ def mixture(
     return _path(_fit(model, problem), model)
 
 
-def mixture_auto(problem: Problem, seed: int, epsilon: float, delta: float) -> Floats:
+def mixture_auto(problem: TrialData, seed: int, epsilon: float, delta: float) -> Floats:
     kind = problem.known["model"]
     options = {"symmetric": True} if kind == "mixture" else {}
     model = getattr(fattail, _LATENT[kind])(epsilon=epsilon, delta=delta, random_state=seed, **options)
     return np.asarray(_fit(model, problem).coef_)
 
 
-def _fit(model: Any, problem: Problem) -> Any:
+def _fit(model: Any, problem: TrialData) -> Any:
     return model.fit(problem.X) if problem.y is None else model.fit(problem.X, problem.y)
 
 
@@ -83,14 +83,14 @@ PROBES = (1, 3, 8, 20)
 
 
 def regression(
-    problem: Problem, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float, method: str
+    problem: TrialData, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float, method: str
 ) -> Floats:
     """A paper's descent, calibrated. It finds its own units, so the step is in units of the curvature."""
     return _linear(problem, epsilon=epsilon, delta=delta, method=method, n_iter=n_iter, radius=radius, random_state=seed)
 
 
 def regression_by_steps(
-    problem: Problem, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float, method: str
+    problem: TrialData, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float, method: str
 ) -> Steps:
     """One whole fit for each of a few numbers of steps, each with the whole budget."""
     after = (*(t for t in PROBES if t < n_iter), n_iter)
@@ -98,7 +98,7 @@ def regression_by_steps(
 
 
 def stochastic_smoothed(
-    problem: Problem, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float, batch: int
+    problem: TrialData, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float, batch: int
 ) -> Floats:
     """Algorithm 4 of wang2020 on secret Poisson samples, with exact accounting of the sampling."""
     data = PrivateData(problem.X, problem.y)
@@ -120,11 +120,11 @@ def _gradient_rows(loss: str, w: Floats, block: Block) -> tuple[Any, Floats]:
     return block.X, derivative(loss, block.X @ w, np.asarray(block.y))
 
 
-def regression_auto(problem: Problem, seed: int, epsilon: float, delta: float) -> Floats:
+def regression_auto(problem: TrialData, seed: int, epsilon: float, delta: float) -> Floats:
     return _linear(problem, epsilon=epsilon, delta=delta, random_state=seed)
 
 
-def _linear(problem: Problem, **options: Any) -> Floats:
+def _linear(problem: TrialData, **options: Any) -> Floats:
     """Coefficients of a linear model; that of a constant last column is the intercept."""
     kind = fattail.DPLinearRegression if problem.known["loss"] == "squared" else fattail.DPLogisticRegression
     constant = bool(problem.known.get("constant"))
@@ -136,7 +136,7 @@ def _coefficients(model: Any, intercept: bool) -> Floats:
     return np.append(np.ravel(model.coef_), np.ravel(model.intercept_)[:1] if intercept else [])
 
 
-def gradient_em(problem: Problem, seed: int, n_iter: int, step: float) -> Floats:
+def gradient_em(problem: TrialData, seed: int, n_iter: int, step: float) -> Floats:
     known = problem.known
     names = {"mixture": "gaussian_mixture", "regressions": "mixture_of_regressions", "missing": "missing_covariates"}
     model = fattail.baselines.GradientEM(
@@ -145,7 +145,7 @@ def gradient_em(problem: Problem, seed: int, n_iter: int, step: float) -> Floats
     return np.asarray(_fit(model, problem).path_)
 
 
-def robust_descent(problem: Problem, seed: int, n_iter: int, step: float, radius: float, batch: int = 0) -> Floats:
+def robust_descent(problem: TrialData, seed: int, n_iter: int, step: float, radius: float, batch: int = 0) -> Floats:
     """RGD as wang2020 has it (Holland 2019): descent on smoothed means of gradients, of a batch if one is given; no noise."""
     rng = np.random.default_rng(seed)
     n, d = problem.X.shape
@@ -162,7 +162,7 @@ def robust_descent(problem: Problem, seed: int, n_iter: int, step: float, radius
 
 
 def sparse(
-    problem: Problem, seed: int, epsilon: float, delta: float, sparsity: int, method: str, radius: float | None = None
+    problem: TrialData, seed: int, epsilon: float, delta: float, sparsity: int, method: str, radius: float | None = None
 ) -> Floats:
     """A sparse model, told the sparsity, the radius of a paper, and public rows where they are used."""
     kind = fattail.DPSparseRegressor if problem.known["task"] == "linear" else fattail.DPSparseClassifier
@@ -174,12 +174,12 @@ def sparse(
     return _coefficients(model.fit(problem.X, problem.y), intercept)
 
 
-def ight(problem: Problem, seed: int, sparsity: int) -> Floats:
+def ight(problem: TrialData, seed: int, sparsity: int) -> Floats:
     loss = "squared" if problem.known["task"] == "linear" else "logistic"
     model = fattail.baselines.IGHT(sparsity, loss=loss).fit(problem.X, problem.y)
     return _coefficients(model, bool(problem.known.get("free_intercept")))
 
 
-def ada_huber(problem: Problem, seed: int, sparsity: int) -> Floats:
+def ada_huber(problem: TrialData, seed: int, sparsity: int) -> Floats:
     model = fattail.baselines.AdaHuber(sparsity).fit(problem.X, problem.y)
     return _coefficients(model, bool(problem.known.get("free_intercept")))

@@ -20,7 +20,7 @@ from fattail import _kernels
 from fattail.algorithms.parts.geometry import hard_threshold, project_ball
 from fattail.privacy import epsilon_of, events
 from fattail.robust import catoni
-from reproduction.spec import Floats, Problem
+from reproduction.spec import Floats, TrialData
 
 Rng = np.random.Generator
 Gradient = Callable[[Floats, Any, Any], Floats]
@@ -48,7 +48,7 @@ def derivative(loss: str, z: Floats, y: Floats) -> Floats:
 
 
 def trimmed_descent(
-    problem: Problem,
+    problem: TrialData,
     seed: int,
     epsilon: float,
     delta: float,
@@ -76,7 +76,7 @@ def trimmed_descent(
 
 
 def smoothed_descent(
-    problem: Problem,
+    problem: TrialData,
     seed: int,
     epsilon: float,
     delta: float,
@@ -139,7 +139,7 @@ def em_gradient(model: str, sigma: float) -> Gradient:
 
 
 def clipped_em(
-    problem: Problem, seed: int, epsilon: float, delta: float, n_iter: int, step: float, clip: float, constant: float = 1.0
+    problem: TrialData, seed: int, epsilon: float, delta: float, n_iter: int, step: float, clip: float, constant: float = 1.0
 ) -> Floats:
     """Algorithm 1, whose "some constant c" is taken as 1."""
     rng = np.random.default_rng(seed)
@@ -162,7 +162,7 @@ def clipped_em_spends(epsilon: float, delta: float, constant: float = 1.0) -> fl
 
 
 def smoothed_em(
-    problem: Problem, seed: int, epsilon: float, delta: float, n_iter: int, step: float, failure: float = 0.05
+    problem: TrialData, seed: int, epsilon: float, delta: float, n_iter: int, step: float, failure: float = 0.05
 ) -> Floats:
     """Algorithm 2: a fresh part of the data for each step, and the first of its two noise variances."""
     rng = np.random.default_rng(seed)
@@ -186,7 +186,7 @@ def smoothed_em(
 # tao2022 -------------------------------------------------------------------------------------
 
 
-def truncated_mean(problem: Problem, seed: int, epsilon: float, delta: float, failure: float = 0.05) -> Floats:
+def truncated_mean(problem: TrialData, seed: int, epsilon: float, delta: float, failure: float = 0.05) -> Floats:
     """Algorithm 1, told the moment and its order; private for epsilon up to 1."""
     rng = np.random.default_rng(seed)
     u, v = problem.known["moment"], problem.known["order"]
@@ -208,7 +208,7 @@ def median_of_means(rows: Floats, rng: Rng, epsilon: float, delta: float, bound:
     return np.asarray(np.median(means, axis=0) + rng.normal(scale=sigma, size=d))
 
 
-def median_of_means_mean(problem: Problem, seed: int, epsilon: float, delta: float) -> Floats:
+def median_of_means_mean(problem: TrialData, seed: int, epsilon: float, delta: float) -> Floats:
     """Algorithm 3 on the rows themselves, with the bound that balances Theorem 3."""
     u, v = problem.known["moment"], problem.known["order"]
     n, d = problem.X.shape
@@ -217,7 +217,7 @@ def median_of_means_mean(problem: Problem, seed: int, epsilon: float, delta: flo
 
 
 def median_of_means_descent(
-    problem: Problem, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float
+    problem: TrialData, seed: int, epsilon: float, delta: float, n_iter: int, step: float, radius: float
 ) -> Floats:
     """Algorithm 2, convex branch: all data in every step, the budget split by Lemma 1."""
     rng = np.random.default_rng(seed)
@@ -244,7 +244,7 @@ def peeling(v: Floats, sparsity: int, noise: float, rng: Rng) -> Floats:
 
 
 def truncated_thresholding(
-    problem: Problem, seed: int, epsilon: float, delta: float, sparsity: int, n_iter: int, step: float
+    problem: TrialData, seed: int, epsilon: float, delta: float, sparsity: int, n_iter: int, step: float
 ) -> Floats:
     """Algorithm 5: truncated gradients of a fresh part of the data, then peeling."""
     rng = np.random.default_rng(seed)
@@ -265,7 +265,7 @@ def truncated_thresholding(
 
 
 def thresholding(
-    problem: Problem,
+    problem: TrialData,
     seed: int,
     epsilon: float,
     delta: float,
@@ -293,7 +293,7 @@ def thresholding(
 
 
 def squared_thresholding(
-    problem: Problem,
+    problem: TrialData,
     seed: int,
     epsilon: float,
     delta: float,
@@ -331,7 +331,7 @@ def thresholded_descent(X: Any, Y: Floats, sparsity: int, n_iter: int, step: flo
     return W
 
 
-def knowledge_transfer(problem: Problem, seed: int, epsilon: float, delta: float, sparsity: int, n_iter: int = 30) -> Floats:
+def knowledge_transfer(problem: TrialData, seed: int, epsilon: float, delta: float, sparsity: int, n_iter: int = 30) -> Floats:
     """Algorithm 1: IGHT teacher, noisy labels on public features (Theorem 4.3), IGHT student.
 
     The penalty is chosen on held-out private rows and the bound on gradients is read from the

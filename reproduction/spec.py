@@ -24,7 +24,7 @@ Family = Literal["printed", "calibrated", "auto", "not private"]
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class TrialData:
     """Data of one trial, and how far an answer is from the truth.
 
     Attributes
@@ -93,7 +93,7 @@ class Panel:
         For example ``wang2020-fig1a``.
     title : str
     problem : callable
-        ``problem(rng, **settings)`` gives a `Problem`.
+        ``problem(rng, **settings)`` gives a `TrialData`.
     methods : tuple of Method
     base : mapping
         Settings that do not vary.
@@ -124,7 +124,7 @@ class Panel:
 
     key: str
     title: str
-    problem: Callable[..., Problem]
+    problem: Callable[..., TrialData]
     methods: tuple[Method, ...]
     base: Setting
     grid: Mapping[str, tuple[Any, ...]]

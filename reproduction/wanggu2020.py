@@ -7,7 +7,7 @@ from functools import partial
 
 from reproduction import methods, printed, problems
 from reproduction.claims import Beats, Moves, Near
-from reproduction.spec import Method, Panel, Problem
+from reproduction.spec import Method, Panel, TrialData
 
 KT, CKT = "DPSL-KT as printed", "DPSL-KT calibrated"
 FW, TS, DPI, AUTO, IGHT = "Frank-Wolfe", "two-stage", "DP-IGHT", "auto", "IGHT"
@@ -54,7 +54,7 @@ def _figure(letter: str, task: str, size: tuple[int, int, int], epsilons: tuple[
 def _table(
     key: str,
     title: str,
-    problem: Callable[..., Problem],
+    problem: Callable[..., TrialData],
     needs: str,
     epsilons: tuple[float, ...],
     sparsity: int,

@@ -46,9 +46,12 @@ def main() -> None:
         check_contents(wheel, sdist)
         venv.create(folder / "venv", with_pip=True)
         programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
-        run(str(programs / "python"), "-m", "pip", "install", "--quiet", str(wheel))
-        run(str(programs / "python"), "-c", CHECKS, cwd=folder)
-        fattail = str(programs / "fattail")
+        python, fattail = str(programs / "python"), str(programs / "fattail")
+        run(python, "-m", "pip", "install", "--quiet", str(wheel))
+        run(python, "-c", CHECKS, cwd=folder)
+        without = subprocess.run([fattail, "doctor"], cwd=folder, capture_output=True, text=True)
+        assert without.returncode == 2 and "pip install 'fattail[cli]'" in without.stderr, without
+        run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli,plots]")
         run(fattail, "doctor", cwd=folder)
         run(fattail, "ledger", "open", "budget.db", "claims", "--epsilon", "1.2", "--delta", "1e-5", cwd=folder)
         mean = [fattail, "mean", "claims.csv", "-c", "cost", "--ledger", "budget.db", "--card", "card.html", "--json"]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import importlib
+import importlib.util
 import inspect
 import re
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +50,7 @@ class Paper(_Generated):
         lines: list[str] = []
         described: set[str] = set()
         for m in found:
-            users = ", ".join(f":class:`~fattail.{e}`" for e in m.estimators)
+            users = ", ".join(f":class:`~fattail.{e}`" for e in m.estimators) or "linear models with a loss of your own"
             lines += ["", f".. rubric:: {m.algorithm}: {m.name}", "", f'``method="{m.name}"`` of {users}.']
             lines += [f"In code :func:`~{m.function}`, {_lines(m.function)}.", "", f"*What differs from print.* {m.changed}", ""]
             # A function that serves two papers is described on the page that comes first.
@@ -69,6 +72,35 @@ class OtherPapers(Paper):
         return self.parse(lines)
 
 
+class Layers(SphinxDirective):
+    """The layers of the package, drawn from its imports."""
+
+    def run(self) -> list[nodes.Node]:
+        return [nodes.raw("", _script("layers").picture(), format="html")]
+
+
+class Walk(_Generated):
+    """The functions that one fit enters, each where it is entered first."""
+
+    option_spec = {"depth": int}  # noqa: RUF012
+
+    def run(self) -> list[nodes.Node]:
+        _script("layers")  # which the walk imports
+        walk = _script("walk")
+        name, fit = next(iter(walk.walks().items()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit()
+            seen = walk.Walk().of(fit)
+        steps = [(depth, *to) for depth, to in seen.tree if depth <= self.options.get("depth", 3)]
+        lines = [f"{'   ' * (depth - 1)}- ``{function}``, {file}.py" for depth, file, function in steps]
+        spaced = [
+            line for k, line in enumerate(lines) for line in ([""] if k and steps[k][0] != steps[k - 1][0] else []) + [line]
+        ]
+        facts = ", ".join(f"{key} {value}" for key, value in seen.summary().items())
+        return self.parse([f"`{name}`: {facts}.", "", *_rst(spaced)])
+
+
 class Results(_Generated):
     """The figures of ``benchmarks/results``, as they are."""
 
@@ -88,6 +120,15 @@ class Results(_Generated):
             table = [".. csv-table::", f"   :header: {_csv(head)}", "   :class: figures", ""]
             lines += _rst(table + [f"   {_csv(row + [''] * (len(head) - len(row)))}" for row in rows[:MOST_ROWS]])
         return self.parse(lines) if lines else [nodes.paragraph(text="No figures were measured yet.")]
+
+
+def _script(name: str) -> Any:
+    """A module of ``scripts``."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _lowered(path: Path) -> list[str]:
@@ -153,4 +194,6 @@ def setup(app: Any) -> dict[str, bool]:
     app.add_directive("paper", Paper)
     app.add_directive("other-papers", OtherPapers)
     app.add_directive("benchmark-results", Results)
+    app.add_directive("layers", Layers)
+    app.add_directive("walk", Walk)
     return {"parallel_read_safe": False, "parallel_write_safe": True}

@@ -5,23 +5,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+from fattail import catalog
 
-# Loaded on first use, so that `import fattail` costs little.
+__version__ = "0.2.0.dev0"
+
+# Loaded on first use, so that `import fattail` costs little. Estimators are listed in the catalog.
 _WHERE = {
-    "DPMean": "estimators.means",
     "LocalRandomizer": "estimators.means",
     "Release": "results.release",
     "Summary": "results.summary",
     "mean": "statistics.mean",
-    "DPLinearRegression": "estimators.linear",
-    "DPHuberRegressor": "estimators.linear",
-    "DPLogisticRegression": "estimators.linear",
-    "DPSparseRegressor": "estimators.sparse",
-    "DPSparseClassifier": "estimators.sparse",
-    "DPGaussianMixture": "estimators.mixture",
-    "DPMixtureOfRegressions": "estimators.mixture",
-    "DPMissingCovariateRegression": "estimators.mixture",
     "Budget": "privacy.budget",
     "BudgetExceededError": "privacy.ledger",
     "Ledger": "privacy.ledger",
@@ -33,10 +26,12 @@ _WHERE = {
 }
 _MODULES = ("audit", "baselines", "privacy", "robust")
 
-__all__ = ["__version__", *sorted(_WHERE), *_MODULES]
+__all__ = ["__version__", *sorted([*_WHERE, *catalog.names()]), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
+    if name in catalog.names():
+        return catalog.load(name)
     if name in _WHERE:
         value = getattr(importlib.import_module(f"fattail.{_WHERE[name]}"), name)
     elif name in _MODULES:

@@ -45,6 +45,9 @@ class Promise:
         What responses must be. Labels reach a loss as 0 and 1.
     response : callable
         From the linear predictor to the expected response, for ``predict``.
+    canonical : bool
+        Whether the derivative is ``response(z) - y``, as in a generalized linear model with its canonical link. Then the
+        second derivative depends on the prediction alone, and the model without columns predicts the mean response.
 
     Examples
     --------
@@ -57,6 +60,7 @@ class Promise:
     convex: bool = True
     target: Kind = "real"
     response: Callable[[Floats], Floats] = identity
+    canonical: bool = False
 
     def __post_init__(self) -> None:
         if not (self.curvature > 0 and self.slope > 0):
@@ -148,7 +152,7 @@ class Squared(Loss):
     array([2.])
     """
 
-    promise = Promise(curvature=1.0)
+    promise = Promise(curvature=1.0, canonical=True)
 
     def value(self, z: Floats, y: Any) -> Floats:
         return np.asarray(0.5 * (z - y) ** 2)
@@ -207,7 +211,7 @@ class Logistic(Loss):
     array([-0.5])
     """
 
-    promise = Promise(curvature=0.25, slope=1.0, target="labels", response=expit)
+    promise = Promise(curvature=0.25, slope=1.0, target="labels", response=expit, canonical=True)
 
     def value(self, z: Floats, y: Any) -> Floats:
         return np.asarray(np.logaddexp(0.0, z) - y * z)
@@ -256,8 +260,8 @@ class Needs:
 
     Attributes
     ----------
-    slope, curvature, convex : bool
-        Whether the derivative must be bounded, the second derivative, and the loss convex.
+    slope, curvature, convex, canonical : bool
+        Whether the derivative must be bounded, the second derivative bounded, the loss convex, and its response canonical.
     targets : tuple of str
         Responses that the method can serve.
     only : tuple of types, optional
@@ -278,6 +282,7 @@ class Needs:
     slope: bool = False
     curvature: bool = True
     convex: bool = False
+    canonical: bool = False
     targets: tuple[Kind, ...] = ("real", "labels")
     only: tuple[type[Loss], ...] | None = None
     besides: tuple[type[Loss], ...] = ()
@@ -298,6 +303,8 @@ class Needs:
             raise ValueError(f"{who} needs a loss with a bounded second derivative, and {name} has none")
         if self.convex and not promise.convex:
             raise ValueError(f"{who} needs a convex loss, and {name} is none")
+        if self.canonical and not promise.canonical:
+            raise ValueError(f"{who} needs a loss whose derivative is response(z) - y, and {name} promises no canonical response")
         if promise.target not in self.targets:
             raise ValueError(f"{who} serves {' and '.join(self.targets)} responses; {name} is for {promise.target} ones")
 
@@ -345,6 +352,8 @@ def check_loss(loss: Any) -> None:
     bend = np.diff(slope.reshape(shape), axis=1) / step
     room = 1e-9 * float(np.max(np.abs(slope))) / float(np.min(step))  # what rounding makes of a difference
     _check_bound(name, "curvature", promise.curvature, max(float(np.max(bend)) - room, float(np.max(found["second"]))))
+    if promise.canonical and not np.allclose(slope, promise.response(z) - y, rtol=1e-9, atol=1e-9):
+        raise ValueError(f"{name} promises a canonical response, and its derivative is not response(z) - y")
     if promise.convex:
         _check_bound(name, "convex derivative, a fall", 0.0, -float(np.min(bend)) - room)
         # A convex function lies above its tangents: so a derivative that is another function's shows.
@@ -352,6 +361,18 @@ def check_loss(loss: Any) -> None:
         low, high = slope.reshape(shape)[:, :-1] * step, slope.reshape(shape)[:, 1:] * step
         if np.any(rise < low - 1e-9 * (1 + size)) or np.any(rise > high + 1e-9 * (1 + size)):
             raise ValueError(f"the derivative of {name} is not that of its value")
+
+
+def curvature_near_zero(loss: Loss) -> float:
+    """Largest second derivative at public predictions within one of zero, where descents start.
+
+    Examples
+    --------
+    >>> curvature_near_zero(Logistic())
+    0.25
+    """
+    y, z = np.meshgrid(_RESPONSES[loss.promise.target], _PREDICTIONS[np.abs(_PREDICTIONS) <= 1], indexing="ij")
+    return float(np.max(loss.second(z.ravel(), y.ravel())))
 
 
 def _check_bound(name: str, what: str, promised: float, seen: float) -> None:

@@ -18,7 +18,8 @@ from fattail import _kernels
 from fattail.robust import Clip, Gram, Smooth
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
-from fattail.rows.door import Refusal, rows_of
+from fattail.rows.door import Refusal, rows_of, target_of, type_of
+from fattail.rows.frames import library
 from fattail.rows.passes import cut
 from fattail.rows.sources import Chunks, Parquet
 
@@ -294,6 +295,65 @@ def test_a_cell_of_a_stream_that_is_no_number_is_a_missing_one():
             np.testing.assert_array_equal(found, sums)
         counted = [(first, Y[:100]), (later, Y[100:])]
         refused_before_the_charge(lambda chunks=counted: linear(lambda: chunks), "numbers")
+
+
+def kind(column):
+    return f"{library(column)}-{type_of(column)}"
+
+
+ODD = [
+    pl.Series([{"a": 1.0}] * (N - 100)),
+    pl.Series([[1.0, 2.0]] * (N - 100)),
+    pl.Series([None] * (N - 100)),
+    pa.array([None] * (N - 100)),
+    pa.array([{"a": 1}] * (N - 100)),
+    pa.array([SECRET] * (N - 100)).dictionary_encode(),
+]
+
+
+@pytest.mark.parametrize("column", ODD, ids=kind)
+def test_no_type_of_a_later_chunk_stops_a_fit(column):
+    """A chunk may be a single row, and its library takes the type from that row's cell."""
+    make = pl.DataFrame if isinstance(column, pl.Series) else pa.table
+    first, later = ({f"x{j}": part[:, j] for j in range(3)} for part in (X[:100], X[100:]))
+    later["x1"] = column
+    missing = X[:, :3].copy()
+    missing[100:, 1] = np.nan
+    for y, last in ((Y, Y[100:]), (np.append(Y[:100], np.full(N - 100, np.nan)), column)):
+        source = Chunks(lambda last=last: [(make(first), Y[:100]), (make(later), last)], n=N)
+        expected = passes(PrivateData(Chunks(lambda y=y: [(missing, y)], n=N)))
+        for found, sums in zip(passes(PrivateData(source)), expected, strict=True):
+            np.testing.assert_array_equal(found, sums)
+
+
+@pytest.mark.parametrize(
+    "column", [*ODD, pa.array(Y[100:]), pl.Series(Y[100:]), Y[100:]], ids=lambda c: f"{library(c)}-{type_of(c)}"
+)
+def test_no_type_of_a_later_label_stops_a_fit(column):
+    seen = []
+    first = np.where(CLASSES[:100], "yes", "no")
+    data = PrivateData(Chunks(lambda: [(X[:100], first), (X[100:], column)], n=N), labels=Labels(("no", "yes")))
+    data._reduce(lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
+    np.testing.assert_array_equal(np.concatenate(seen), [*CLASSES[:100], *[np.nan] * (N - 100)])
+
+
+def test_a_row_on_its_own_device_passes_the_same_door():
+    client = fattail.LocalRandomizer(1.0, 1e-6, 10.0, random_state=0)
+    known = client.randomize([5.0, 0.0])
+    masked = np.ma.masked_array([5.0, 1e9], mask=[False, True])
+    for row in (masked, [[5.0, 0.0]], pd.Series([5.0, 0.0]), pd.DataFrame([[5.0, 0.0]], columns=["a", "b"]), (5, 0)):
+        np.testing.assert_array_equal(client.randomize(row), known)
+    assert client.randomize(5.0).shape == (1,)
+    for row in ([SECRET], np.array(["2020-01-01"], "M8[s]"), [1 + 2j], [5.0, None]):
+        refused_before_the_charge(lambda row=row: client.randomize(row), "numbers")
+
+
+def test_a_cell_of_text_does_not_round_the_others():
+    """A list of numbers and of one word becomes an array of words: a number in single precision must not be read off it."""
+    rows = [[np.float32(0.1), 1.0], [np.float32(0.2), 2.0], [np.float32(0.3), 3.0]]
+    bad = [*rows[:2], [SECRET, 3.0]]
+    np.testing.assert_array_equal(rows_of(rows)[:2], rows_of(bad, strict=False)[:2])
+    np.testing.assert_array_equal(target_of([r[0] for r in rows])[:2], target_of([r[0] for r in bad], strict=False)[:2])
 
 
 @pytest.mark.parametrize(

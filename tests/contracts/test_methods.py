@@ -13,18 +13,15 @@ from fattail import audit
 from fattail.privacy import Budget, BudgetExceededError, epsilon_of
 from fattail.results.card import Card
 from fattail.results.model_files import save_model
+from listed import CLASSIFIERS, METHODS, UNSUPERVISED, example
 
 N = 240
-METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
-OPTIONS = {"DPSparseRegressor": {"sparsity": 2}, "DPSparseClassifier": {"sparsity": 2}}
-UNSUPERVISED = ("DPMean", "DPGaussianMixture")
-CLASSIFIERS = ("DPLogisticRegression", "DPSparseClassifier")
 
 each_method = pytest.mark.parametrize(("name", "method"), METHODS, ids=[f"{e}-{m}" for e, m in METHODS])
 
 
 def make(name, method, **changes):
-    options = {"epsilon": 1.0, "delta": 1e-5, "random_state": 3, **OPTIONS.get(name, {}), **changes}
+    options = {"epsilon": 1.0, "delta": 1e-5, "random_state": 3, **example(name), **changes}
     return getattr(fattail, name)(method=method, **options)
 
 

@@ -16,12 +16,9 @@ from fattail.robust.blocks import block_estimates
 from fattail.rows import order as labels_module
 from fattail.rows.data import PrivateData
 from fattail.rows.order import SecretOrder
+from listed import CLASSIFIERS, DENSE, METHODS, UNSUPERVISED, example
 
 N, D = 1003, 5
-METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
-UNSUPERVISED = ("DPMean", "DPGaussianMixture")
-CLASSIFIERS = ("DPLogisticRegression", "DPSparseClassifier")
-DENSE = ("DPGaussianMixture", "DPMixtureOfRegressions", "DPMissingCovariateRegression")
 LINEAR = ("smoothed", "median_of_means", "trimmed", "clipped")
 SPARSE = ("iht_huber", "iht_l1", "iht_squared", "iht_truncated", "ight", "frank_wolfe")
 
@@ -69,7 +66,7 @@ def table(name, seed=0):
 
 
 def fit(name, method, form=np.asarray, **options):
-    options |= {"sparsity": 2} if "Sparse" in name else {}
+    options |= example(name)
 
     def run(X, *rest):
         *y, given = rest

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 import fattail
 from fattail.privacy import Budget, BudgetExceededError
 from fattail.results.model_files import load_model, save_model
+from listed import CLASSIFIERS, UNSUPERVISED, example
 
 METHODS = {}
 for m in fattail.registry():
@@ -22,10 +23,10 @@ METHODS["DPGaussianMixture"].append("symmetric")  # `auto` of another model
 def dataset(name, n=150):
     rng = np.random.default_rng(0)
     X = rng.standard_t(3, (n, 3))
-    if name in ("DPMean", "DPGaussianMixture"):
+    if name in UNSUPERVISED:
         return (X,)
     y = X @ [2.0, -1.0, 0.0] + rng.standard_t(2, n)
-    return X, (y > 0).astype(int) if name in ("DPLogisticRegression", "DPSparseClassifier") else y
+    return X, (y > 0).astype(int) if name in CLASSIFIERS else y
 
 
 def options(method):
@@ -33,8 +34,7 @@ def options(method):
 
 
 def make(name):
-    extra = {"sparsity": 2} if "Sparse" in name else {}
-    return getattr(fattail, name)(epsilon=8.0, random_state=0, **extra)
+    return getattr(fattail, name)(epsilon=8.0, random_state=0, **example(name))
 
 
 def fitted(model, method, data):

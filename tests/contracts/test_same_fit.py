@@ -12,11 +12,13 @@ import pytest
 from scipy import sparse
 
 import fattail
+from fattail import catalog
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed
 from fattail.rows.data import PrivateData
 from fattail.rows.order import Sample, SecretOrder
 from fattail.rows.passes import Job
 from fattail.rows.sources import Chunks, Parquet, Reader
+from listed import CLASSIFIERS, DENSE, METHODS
 
 dask_array = pytest.importorskip("dask.array")
 dask_frame = pytest.importorskip("dask.dataframe")
@@ -176,17 +178,13 @@ def test_passes_travel_and_rows_do_not(name):
         cloudpickle.dumps(Job(lambda block: data._reduce(lambda b: b.X), 16))
 
 
-DENSE = ("DPGaussianMixture", "DPMixtureOfRegressions", "DPMissingCovariateRegression")
-METHODS = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
-
-
 @pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize(("name", "method"), METHODS, ids=[f"{e}-{m}" for e, m in METHODS])
 def test_every_pass_of_every_method_travels(name, method, form, monkeypatch):
     """No pass holds on to the rows, so that it could not be sent to a cluster, where others have them."""
     X, y = rows_of()
-    data = form(X), (y > 0).astype(float) if name.endswith(("Classifier", "LogisticRegression")) else y
+    data = form(X), (y > 0).astype(float) if name in CLASSIFIERS else y
     if form is sparse.csr_array and name in DENSE:
         with pytest.raises(ValueError, match="dense rows only"):
             fitted(name, method, PrivateData(*data))
@@ -197,16 +195,12 @@ def test_every_pass_of_every_method_travels(name, method, form, monkeypatch):
     np.testing.assert_array_equal(fitted(name, method, PrivateData(*data)), expected)
 
 
-MODELS = {
-    "DPMean": "auto",
-    "DPLinearRegression": "auto",
+# One method of each, `auto` where none is named.
+MODELS = dict.fromkeys(catalog.names(), "auto") | {
     "DPHuberRegressor": "smoothed",
     "DPLogisticRegression": "clipped",
     "DPSparseRegressor": "iht_huber",
-    "DPSparseClassifier": "auto",
-    "DPGaussianMixture": "auto",
     "DPMixtureOfRegressions": "smoothed",
-    "DPMissingCovariateRegression": "clipped",
 }
 AT_ONCE = [("DPMean", "trimmed"), ("DPLinearRegression", "sample_aggregate"), ("DPSparseRegressor", "two_stage")]
 
@@ -221,7 +215,7 @@ def fitted(name, method, data):
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_fit_from_every_source(name, tmp_path):
     X, y = rows_of()
-    if name.endswith(("Classifier", "LogisticRegression")):
+    if name in CLASSIFIERS:
         y = (y > 0).astype(float)
     expected = fitted(name, MODELS[name], PrivateData(X, y))
     for k, source in enumerate(("parquet folder", "polars scan", "chunks", "dask array", "dask frame")):

@@ -12,14 +12,13 @@ import typer.main
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import fattail
-from fattail import PrivacyLeakWarning, UtilityWarning
+from fattail import PrivacyLeakWarning, UtilityWarning, catalog
 from fattail._tools import warnings as _warnings
 from fattail.privacy import Budget
+from listed import CLASSIFIERS, METHODS
 
 SOURCE = Path(fattail.__file__).parent
-ESTIMATORS = sorted({name for m in fattail.registry() for name in m.estimators})
-METHODS = sorted({(name, m.name) for m in fattail.registry() for name in m.estimators})
-LABELS = ("DPLogisticRegression", "DPSparseClassifier")
+ESTIMATORS = catalog.names()
 
 
 def dataset(name, n, d=3, seed=0):
@@ -30,7 +29,7 @@ def dataset(name, n, d=3, seed=0):
     if name == "DPGaussianMixture":
         return (X + 6 * rng.integers(0, 2, n)[:, None],)
     y = X @ np.resize([2.0, -1.0, 1.0], d) + rng.standard_t(3, n)
-    return X, (y > 0).astype(int) if name in LABELS else y
+    return X, (y > 0).astype(int) if name in CLASSIFIERS else y
 
 
 def said(action):

@@ -16,13 +16,13 @@ import reproduction as experiments
 from reproduction import engine
 from reproduction.claims import Beats
 from reproduction.results import collect
-from reproduction.spec import Method, Panel, Problem, Steps
+from reproduction.spec import Method, Panel, Steps, TrialData
 from reproduction.store import Store
 
 
 def normal(rng, n):
     X = rng.normal(loc=1.0, size=(n, 2))
-    return Problem(X, None, lambda w: float(np.linalg.norm(w - 1.0)))
+    return TrialData(X, None, lambda w: float(np.linalg.norm(w - 1.0)))
 
 
 def noisy_mean(problem, seed, epsilon, scale=1.0):

@@ -1,12 +1,14 @@
 """The accountant against closed forms, quadrature and dp-accounting."""
 
+import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from fattail.privacy import delta_of, epsilon_of, gaussian_multiplier, largest_rho, satisfies
+from fattail.privacy import Budget, check_budget, delta_of, epsilon_of, gaussian_multiplier, largest_rho, satisfies
 from fattail.privacy import events as ev
 
 BUDGETS = [(0.1, 1e-5), (1.0, 1e-6), (4.0, 1e-8)]
@@ -237,3 +239,63 @@ def test_against_dp_accounting(epsilon, delta):
     assert theirs <= epsilon * 1.001
     looser = pld.from_gaussian_mechanism(sigma / 1.005, value_discretization_interval=1e-4, pessimistic_estimate=False)
     assert looser.get_epsilon_for_delta(delta) > epsilon
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.SubsampledGaussian(1000.0, 1e-9),
+        ev.SubsampledGaussian(1e200, 0.5),
+        ev.SubsampledGaussian(1e160, 5e-324, count=2**62),
+        ev.SubsampledGaussian(1e-200, 0.5),
+        ev.Gaussian(1e308),
+        ev.Gaussian(5e-324),
+        ev.Pure(1e-300, count=2**63 - 1),
+        ev.BoundedRange(1e-300),
+        ev.Pure(1e308),
+        ev.ZeroConcentrated(1e308, count=2**63 - 1),
+    ],
+    ids=str,
+)
+def test_no_release_however_extreme_is_free_or_without_a_cost(event):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cost = event.cost()
+    numbers = [x for f in dataclasses.fields(cost) for x in np.ravel(getattr(cost, f.name))]
+    assert not np.isnan(numbers).any() and min(numbers) >= 0
+    kinds = {"pure": ("pure_mu2", "pure_rho", "pure_epsilon"), "bounded_range": ("pure_mu2", "pure_rho", "pure_epsilon")}
+    kinds |= {"gaussian": ("mu2",), "zcdp": ("rho",), "subsampled_gaussian": ("renyi",)}
+    assert all(np.min(getattr(cost, name)) > 0 for name in kinds[event.kind])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: ev.Gaussian(x),
+        lambda x: ev.Pure(x),
+        lambda x: ev.ZeroConcentrated(x),
+        lambda x: ev.BoundedRange(x),
+        lambda x: ev.Approximate(x, 1e-9),
+        lambda x: ev.Approximate(0.1, x),
+        lambda x: ev.SubsampledGaussian(1.0, x),
+        lambda x: check_budget(x, 0.0),
+        lambda x: check_budget(1.0, x),
+    ],
+)
+def test_what_is_no_number_is_a_value_error(make):
+    for value in (math.nan, math.inf, -1.0, 10**400, True, "1", None, 1j, np.array([0.1, 0.2]), [0.1]):
+        with pytest.raises(ValueError, match="must"):
+            make(value)
+
+
+@pytest.mark.parametrize("number", [np.float32(0.25), np.float16(0.25), np.int64(1), 1])
+def test_numbers_of_numpy_go_into_a_file(number):
+    with Budget(2.0, 1e-6) as budget:
+        budget.charge([ev.Pure(number), ev.Parallel(((ev.Gaussian(number * 80),),))])
+    assert budget.history[0].events[0].epsilon == float(number)
+
+
+def test_the_smallest_budget_can_be_spent():
+    budget = Budget(5e-324)
+    budget.charge([ev.Pure(5e-324)])
+    assert budget.spent == 5e-324 and budget.remaining == 0.0

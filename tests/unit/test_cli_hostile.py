@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +73,11 @@ def test_set_reaches_no_budget_seed_ledger_or_unit(capsys: Any, claims: Path, le
 
 
 def test_every_parameter_of_an_estimator_is_tunable_or_reserved() -> None:
+    from fattail import catalog
     from fattail.cli.requests import TUNABLE
-    from fattail.results.model_files import ESTIMATORS
 
     reserved = {"epsilon", "delta", "method", "random_state", "ledger", "classes", "missing", "relation", "person", "unit"}
-    parameters = {p for name in ESTIMATORS for p in getattr(fattail, name)().get_params()}
+    parameters = {p for name in catalog.names() for p in getattr(fattail, name)().get_params()}
     assert not TUNABLE & reserved
     assert parameters <= TUNABLE | reserved, "decide whether --set may reach it"
 
@@ -300,6 +303,13 @@ def _names(kind: str, tmp_path: Path, claims: Path, ledger: Path) -> Path:
         return claims / "m.json"
     elif kind == "no name":
         return Path("")
+    elif kind == "pipe":
+        os.mkfifo(link)
+        os.mkfifo(link.with_suffix(".html"))
+    elif kind == "device":
+        link.symlink_to("/dev/null")
+    elif kind == "circle of links":
+        link.symlink_to(link)
     return link
 
 
@@ -312,6 +322,9 @@ KINDS = (
     "journal of the ledger",
     "file as folder",
     "no name",
+    "pipe",
+    "device",
+    "circle of links",
 )
 
 
@@ -448,6 +461,40 @@ def test_an_interrupted_fit_says_what_was_charged(capsys: Any, claims: Path, led
     assert code == 130 and "no ledger was charged" in err
 
 
+def test_ctrl_c_while_the_program_loads_is_one_line(capsys: Any, monkeypatch: Any) -> None:
+    from fattail.__main__ import main as start
+
+    class Interrupted:
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name == "fattail.cli":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "fattail.cli")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    assert start(["methods"]) == 130 and capsys.readouterr().err == "fattail: stopped; nothing was charged\n"
+
+
+def test_a_ledger_that_is_locked_or_full_is_one_sentence(capsys: Any, claims: Path, ledger: Path, monkeypatch: Any) -> None:
+    connect = sqlite3.connect
+    holder = connect(ledger, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **(k | {"timeout": 0.1})))
+    code, out, err = run(capsys, "mean", claims, "-c", "cost", "--ledger", ledger)
+    holder.close()
+    assert code == 2 and not out and "ledger cannot be used now: database is locked" in err and err.count("\n") == 1
+    assert spent(ledger) == 0
+
+
+def test_an_account_is_found_by_every_spelling_of_its_name(capsys: Any, tmp_path: Path, claims: Path) -> None:
+    path = tmp_path / "names.db"
+    for name in ("caf\u00e9 2026", "other"):
+        fattail.Ledger(path).open(name, epsilon=6.0, delta=1e-5)
+    for name in ("cafe\u0301 2026", " caf\u00e9\u00a02026 "):
+        assert run(capsys, "mean", claims, "-c", "cost", "--ledger", path, "--account", name)[0] == 0
+        assert "cost" not in run(capsys, "ledger", "history", path, "--account", "other")[1]
+    assert len(fattail.Ledger(path).accounts()[0].history) == 2
+
+
 def test_an_error_after_the_charge_says_what_was_charged(capsys: Any, claims: Path, ledger: Path, monkeypatch: Any) -> None:
     from fattail.privacy import Curator
 
@@ -457,6 +504,22 @@ def test_an_error_after_the_charge_says_what_was_charged(capsys: Any, claims: Pa
     monkeypatch.setattr(Curator, "release", fail)
     code, _, err = run(capsys, "mean", claims, "-c", "cost", "-e", 1, "--ledger", ledger)
     assert code == 1 and "is spent, 0 before this command" in err and "9.99" not in err
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGINT", "SIGHUP"))])
+def test_a_request_to_stop_waits_for_the_answer(tmp_path: Path, claims: Path, ledger: Path, name: str) -> None:
+    """Sent when the answer is paid for and nothing is printed yet."""
+    code = (
+        "import os, signal, sys; from fattail.cli import main; from fattail.results.card import Card; good = Card.of\n"
+        f"def stopped(*a, **k): os.kill(os.getpid(), signal.{name}); return good(*a, **k)\n"
+        # Whoever runs the tests in the background may ignore them, and children inherit that.
+        f"signal.signal(signal.{name}, {'signal.default_int_handler' if name == 'SIGINT' else 'signal.SIG_DFL'})\n"
+        "Card.of = stopped; sys.exit(main(sys.argv[1:]))"
+    )
+    command = ["mean", claims, "-c", "cost", "--json", "--ledger", ledger, "--card", tmp_path / "card.html"]
+    done = subprocess.run([sys.executable, "-c", code, *map(str, command)], capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["results"] and (tmp_path / "card.html").exists() and spent(ledger) > 0
+    assert done.returncode == (130 if name == "SIGINT" else -getattr(signal, name))
 
 
 def test_ctrl_c_waits_for_the_answer(capsys: Any, claims: Path, monkeypatch: Any) -> None:
@@ -473,6 +536,37 @@ def test_ctrl_c_waits_for_the_answer(capsys: Any, claims: Path, monkeypatch: Any
     assert code == 130 and json.loads(out)["results"]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-m linear -t cost --features age,age",
+        "-m logistic -t age --classes 1,1.0 --missing zero",
+        "-m linear -t cost --category age=a|b|a --missing zero",
+        "-m linear -t cost --memory nan",
+        "-m linear -t cost --memory -1",
+        "-m linear -t cost --set fit_intercept=1.5",
+        "-m linear -t cost --set alpha=1e308",
+        "-m linear -t cost --set n_iter=[1]",
+    ],
+)
+def test_requests_that_contradict_themselves_are_refused(capsys: Any, claims: Path, ledger: Path, options: str) -> None:
+    refused(capsys, ledger, "fit", claims, *options.split())
+
+
+def test_a_compressed_line_of_any_length_takes_little_memory(tmp_path: Path, monkeypatch: Any) -> None:
+    from fattail.cli import records
+
+    monkeypatch.setattr(records, "MOST_LINE", 1 << 12)
+    path = tmp_path / "t.csv.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b"x\n" + b"1" * (1 << 24))
+    tracemalloc.start()
+    with pytest.raises(files.FileError, match="never ends"):
+        files.read(path, ["x"], missing="zero", quoted_newlines=True)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 21
+    tracemalloc.stop()
+
+
 # -- hopeless requests -----------------------------------------------------------------------------
 
 
@@ -481,8 +575,18 @@ def test_a_hopeless_request_is_refused_before_the_charge(capsys: Any, tmp_path: 
     path.write_text("a,b,c,y\n" + "".join("{:.3f},{:.3f},{:.3f},{:.3f}\n".format(*row) for row in rng.normal(size=(60, 4))))
     command = ("fit", path, "-m", "linear", "-t", "y")
     refused(capsys, ledger, *command, words="--anyway")
+    refused(capsys, ledger, "mean", path, "-c", "a", words="60 rows")
     code, out, _ = run(capsys, *command, "--ledger", ledger, "--anyway", "--json")
     assert code == 0 and json.loads(out)["warnings"] and spent(ledger) > 0
+
+
+@pytest.mark.slow
+def test_a_table_wider_than_long_is_refused_before_the_charge(capsys: Any, tmp_path: Path, ledger: Path) -> None:
+    """2,000 rows of 5,000 columns took minutes once, and all of the budget."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = np.random.default_rng(0).normal(size=(2000, 5000)).astype(np.float32)
+    pq.write_table(pa.table({f"x{j}": rows[:, j] for j in range(5000)}), path := tmp_path / "wide.parquet")
+    refused(capsys, ledger, "fit", path, "-m", "linear", "-t", "x0", words="--anyway")
 
 
 # -- memory and progress ---------------------------------------------------------------------------

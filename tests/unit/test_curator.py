@@ -136,6 +136,25 @@ def test_parallel_composition_needs_disjoint_rows():
     curator.release(step, Bounded([1.0], 1.0, fold=FOLDS[1]))
 
 
+def test_a_poisson_sample_serves_one_mechanism_of_its_own_curator():
+    """The charge counts on a sample that nothing else has told of."""
+    steps = [SubsampledGaussian(name, rate=0.5) for name in ("one", "other")]
+    curator, another = (Curator(1.0, 1e-6, random_state=0) for _ in range(2))
+    for c in (curator, another):
+        c.plan(*steps)
+    sample = curator.sample_rows(steps[0], 10)
+    curator.release(steps[0], Bounded([1.0], 1.0, fold=sample))
+    for c in (curator, another):
+        with pytest.raises(PrivacyError, match="one subsampled release"):
+            c.release(steps[1], Bounded([1.0], 1.0, fold=sample))
+
+
+def test_poisson_samples_are_no_folds():
+    """Ten samples of all rows for the price of one, if they composed in parallel."""
+    with pytest.raises(ValueError, match="overlap"):
+        SubsampledGaussian("step", count=10, folds=True, rate=0.5)
+
+
 def test_a_poisson_sample_serves_once():
     step = SubsampledGaussian("step", count=2, rate=0.5)
     curator = planned(step)

@@ -127,6 +127,14 @@ def test_no_cell_is_a_formula(cell: str) -> None:
     assert row[0].startswith("'") and row[1] == "-1.5" and len(row) == 2
 
 
+def test_a_semicolon_starts_no_cell() -> None:
+    """Spreadsheets of many countries take it for the separator; quotes hold there, too."""
+    stream = io.StringIO()
+    write_csv(stream, [["x;=1+1", 0.5], ["plain", 1.0]])
+    assert stream.getvalue() == '"x;=1+1",0.5\r\nplain,1.0\r\n'
+    assert next(csv.reader(io.StringIO(stream.getvalue()), delimiter=";"))[0] == "x;=1+1,0.5"
+
+
 def test_plain_cells_stay_as_they_are() -> None:
     for cell in ("-1", "+1.5", "-1e-3", "cost", "a,b", 'say "x"', "two\nlines", ""):
         stream = io.StringIO()

@@ -190,6 +190,78 @@ def test_an_edited_file_is_shown_and_not_charged(charged, edit):
         ledger.accounts()
 
 
+def as_a_view(path):
+    """The table replaced by a view of what it held, so that nothing more gets in."""
+    with sqlite3.connect(path) as db:
+        rows = db.execute("SELECT seq, quote(body), quote(hash) FROM entry").fetchall()
+        values = ", ".join(f"({seq}, {body}, {seal})" for seq, body, seal in rows)
+        db.execute("DROP TABLE entry")
+        db.execute(f"CREATE VIEW entry (seq, body, hash) AS SELECT * FROM (VALUES {values})")
+        db.execute("CREATE TRIGGER entry INSTEAD OF INSERT ON entry BEGIN SELECT 1; END")
+    db.close()
+
+
+# Triggers have names of their own in SQLite, so one can be called like the table.
+PROGRAMS = {
+    "a trigger": lambda p: tampered(
+        p, "CREATE TRIGGER entry AFTER INSERT ON entry BEGIN DELETE FROM entry WHERE seq = NEW.seq; END"
+    ),
+    "a view": as_a_view,
+    "an index": lambda p: tampered(p, "CREATE INDEX seals ON entry (hash)"),
+    "a rule of the table": lambda p: tampered(p, "ALTER TABLE entry ADD COLUMN more INTEGER DEFAULT 3"),
+}
+
+
+@pytest.mark.parametrize("add", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_file_holds_the_table_and_nothing_that_acts_on_it(charged, add):
+    account = Ledger(charged).open("claims", epsilon=3.0, delta=1e-5)
+    add(charged)
+    with pytest.raises(ValueError, match="not a fattail ledger"):
+        account.charge([ev.Pure(0.01)])
+    with pytest.raises(ValueError, match="not a fattail ledger"):
+        Ledger(charged)
+    assert not account.ledger.verify()
+
+
+def sealed_anew(path, **changes):
+    """Every charge edited by somebody who computes the seals again."""
+    pages = chain.Pages()
+    with sqlite3.connect(path) as db:
+        for (text,) in db.execute("SELECT body FROM entry ORDER BY seq").fetchall():
+            body = json.loads(text)
+            pages.seal(json.dumps(body | changes if body["type"] == "charged" else body))
+        db.execute("DELETE FROM entry")
+        chain.Chain(path).store(db, pages, 0)
+    db.close()
+
+
+@pytest.mark.parametrize("at", [1e300, math.inf, math.nan, "1e400", 10**30, -62135596801, None])
+def test_a_time_that_is_no_date_is_damage(charged, at):
+    sealed_anew(charged, at=at)
+    assert "damaged" in str(Ledger(charged).verify())
+    with pytest.raises(ValueError, match="damaged"):
+        Ledger(charged).accounts()
+
+
+def test_what_is_no_fault_and_worth_a_look_is_noted(charged, tmp_path, monkeypatch):
+    assert Ledger(charged).verify().notes == ()
+    copy = Ledger(shutil.copy(charged, tmp_path / "copy.db"))
+    copy.adopt()
+    monkeypatch.setattr(chain.time, "time", lambda: 1e9)
+    copy.accounts()[0].charge([ev.Pure(0.1)], "in the past")
+    found = copy.verify()
+    assert found and len(found.notes) == 2
+    assert "older state into use" in found.notes[0] and "dated more than an hour before" in found.notes[1]
+
+
+def test_an_entry_names_the_user_of_the_process_whatever_the_environment_says(charged, monkeypatch):
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(variable, "somebody else")
+    account = Ledger(charged).accounts()[0]
+    account.charge([ev.Pure(0.1)])
+    assert account.history[-1].user == account.history[0].user != "somebody else"
+
+
 def test_limits_come_from_the_file(tmp_path):
     account = Ledger(tmp_path / "budget.db").open("a", epsilon=1.0)
     with pytest.raises(TypeError):
@@ -229,6 +301,25 @@ def test_names_that_look_the_same_are_the_same(tmp_path):
         with pytest.raises(BudgetExceededError):
             ledger.open(name, epsilon=1.0).charge([ev.Pure(0.7)])
     assert [a.name for a in ledger.accounts()] == ["caf\u00e9"]
+    ledger.open("claims 2026", epsilon=1.0).charge([ev.Pure(0.7)])
+    for name in ("claims\u00a02026", "claims  2026", "claims \u2009 2026"):
+        with pytest.raises(BudgetExceededError):
+            ledger.open(name, epsilon=1.0).charge([ev.Pure(0.7)])
+    for name in ("claims 2026\ufe0f", "claims\u034f 2026", "\u3164claims 2026", "\u2800", "x" * 1000):
+        with pytest.raises(ValueError, match="invisible"):
+            ledger.open(name, epsilon=1.0)
+    assert len(ledger.accounts()) == 2
+
+
+def test_an_account_that_was_named_by_older_rules_is_found_and_not_opened_again(tmp_path, monkeypatch):
+    path = tmp_path / "budget.db"
+    with monkeypatch.context() as patch:
+        patch.setattr("fattail.privacy.ledger.account_name", str)
+        Ledger(path).open("claims\u00a02026", epsilon=1.0).charge([ev.Pure(0.7)])
+    for name in ("claims\u00a02026", "claims 2026"):
+        with pytest.raises(BudgetExceededError):
+            Ledger(path).open(name, epsilon=1.0).charge([ev.Pure(0.7)])
+    assert Ledger(path).verify()
 
 
 def test_a_second_name_is_refused(charged, tmp_path):
@@ -274,6 +365,88 @@ def test_an_older_state_is_noticed_on_the_machine_that_charged(tmp_path, monkeyp
     with pytest.raises(ValueError, match="no ledger"):
         account.charge([ev.Pure(0.1)])
     assert not path.exists()
+
+
+def test_an_emptied_file_is_noticed_on_the_machine_that_charged(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))  # this ledger is to last
+    path = tmp_path / "budget.db"
+    account = Ledger(path).open("a", epsilon=1.0)
+    account.charge([ev.Pure(0.9)])
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="is gone"):
+        Ledger(path).open("a", epsilon=1.0)
+    with pytest.raises(ValueError, match="no ledger"):
+        account.charge([ev.Pure(0.9)])
+
+
+def test_a_slower_writer_does_not_shorten_what_is_remembered(tmp_path, monkeypatch):
+    """Two writers: the second one's note is on disk before the first one writes its own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    path = tmp_path / "budget.db"
+    account = Ledger(path).open("a", epsilon=1.0)
+    record, states = chain.Witness.record, []
+
+    def overtaken(self, *arguments, **options):
+        states.append((path.read_bytes(), arguments, options))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain.Witness, "record", overtaken)
+        account.charge([ev.Pure(0.1)])
+        account.charge([ev.Pure(0.8)])
+    for _, arguments, options in reversed(states):
+        record(chain.Witness(path), *arguments, **options)
+    path.write_bytes(states[0][0])
+    with pytest.raises(ValueError, match="rolled back"):
+        account.charge([ev.Pure(0.8)])
+
+
+def test_many_processes_open_one_new_ledger_at_once(tmp_path):
+    """All of them find one account with one budget."""
+    path, go = tmp_path / "budget.db", tmp_path / "go"
+    code = textwrap.dedent("""
+        import os, sys, time
+        from fattail.privacy import BudgetExceededError, Ledger
+        from fattail.privacy import events as ev
+        print("ready", flush=True)
+        while not os.path.exists(sys.argv[2]):
+            time.sleep(0.001)
+        account = Ledger(sys.argv[1]).open("a", epsilon=1.0)
+        try:
+            account.charge([ev.Pure(0.4)])
+            print("charged", flush=True)
+        except BudgetExceededError:
+            print("refused", flush=True)
+    """)
+    command = [sys.executable, "-c", code, str(path), str(go)]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    go.touch()
+    answers = sorted(worker.communicate(timeout=60)[0] for worker in workers)
+    assert answers == ["charged\n"] * 2 + ["refused\n"] * 2
+    assert Ledger(path).verify() and Ledger(path).accounts()[0].spent == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "circle"])
+def test_a_ledger_is_a_file(tmp_path, kind):
+    path = {"pipe": tmp_path / "pipe", "device": "/dev/null", "circle": tmp_path / "a"}[kind]
+    if kind == "pipe":
+        os.mkfifo(path)
+    if kind == "circle":
+        path.symlink_to(tmp_path / "b")
+        (tmp_path / "b").symlink_to(path)
+    with pytest.raises((ValueError, sqlite3.OperationalError), match=r"ledger is a file|unable to open"):
+        Ledger(path).open("a", epsilon=1.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+def test_a_ledger_of_any_name(tmp_path):
+    for name in ("\udcff.db", "?mode=memory", "a#b", "a%20b", "file:x"):
+        path = tmp_path / name
+        Ledger(path).open("a", epsilon=1.0).charge([ev.Pure(0.1)])
+        assert path.exists() and Ledger(path).verify() and Ledger(path).accounts()[0].spent == pytest.approx(0.1)
 
 
 def test_a_full_disk_charges_nothing_and_damages_nothing(charged, monkeypatch):
@@ -358,6 +531,19 @@ def test_a_damaged_file_of_the_first_version_is_left_alone(tmp_path):
     with pytest.raises(ValueError, match="version 1 and damaged"):
         Ledger(path)
     assert path.read_bytes() == before
+
+
+def test_what_is_added_to_a_file_of_the_first_version_does_not_outlive_it(tmp_path):
+    path = tmp_path / "old.db"
+    with sqlite3.connect(path) as db:
+        db.executescript(FIRST_VERSION)
+        db.execute("CREATE VIEW more AS SELECT 1")
+    db.close()
+    with pytest.raises(ValueError, match="something added"):
+        Ledger(path)
+    with sqlite3.connect(path) as db:
+        assert db.execute("SELECT count(*) FROM charge").fetchone() == (1,)
+    db.close()
 
 
 def test_a_ledger_that_cannot_be_written_says_so(tmp_path):

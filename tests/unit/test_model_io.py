@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import fattail
-from fattail.cli.inspect import PROBLEMS
+from fattail import catalog
+from fattail.cli.inspect import made_up
 from fattail.results.model_files import _decode, _encode, load_model, save_model
 
 
@@ -31,10 +32,11 @@ def test_round_trip(model: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
-@pytest.mark.parametrize("name", sorted(PROBLEMS))
+@pytest.mark.parametrize("name", catalog.names())
 def test_every_estimator_survives(name: str, tmp_path: Path) -> None:
-    parameters, arrays = PROBLEMS[name](np.random.default_rng(0))
-    fitted = getattr(fattail, name)(random_state=0, **parameters).fit(*arrays)
+    entry = catalog.entry(name)
+    arrays = made_up(entry, np.random.default_rng(0))
+    fitted = catalog.load(name)(random_state=0, **entry.example).fit(*arrays)
     again = load_model(save_model(fitted, tmp_path / "m.json"))
     assert again.privacy_ == fitted.privacy_
     for method in ("predict", "predict_proba", "decision_function"):
@@ -211,3 +213,31 @@ def test_files_of_version_1_are_read(model: Any, tmp_path: Path) -> None:
     again = load_model(path)
     assert np.array_equal(again.mean_, model.mean_) and np.array_equal(again.interval_, model.interval_)
     assert again.privacy_ == model.privacy_ and list(again.feature_names_in_) == ["a", "b"]
+
+
+def test_a_name_that_occurs_twice_is_refused(model: Any, tmp_path: Path) -> None:
+    path = save_model(model, tmp_path / "m.json")
+    for text in (
+        path.read_text().replace('"about"', '"privacy": {}, "about"'),
+        path.read_text().replace('"epsilon"', '"epsilon": 9, "epsilon"', 1),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match="not a fattail model"):
+            load_model(path)
+
+
+def test_a_mean_without_its_mean_is_damage(tmp_path: Path) -> None:
+    path = save_model(fattail.DPMean(random_state=0).fit(np.ones((1000, 1))), tmp_path / "m.json")
+    path.write_text(path.read_text().replace('"mean_"', '"other_"'))
+    with pytest.raises(ValueError, match="damaged"):
+        load_model(path)
+
+
+def test_a_support_beyond_the_columns_is_damage(tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(3000, 3))
+    path = save_model(fattail.DPSparseRegressor(1, epsilon=4.0, random_state=0).fit(X, X[:, 0]), tmp_path / "m.json")
+    content = json.loads(path.read_text())
+    content["fitted"]["support_"]["array"] = [7]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="damaged"):
+        load_model(path)

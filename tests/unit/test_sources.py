@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
+import fattail
 from fattail._tools.threads import blas, one_blas_thread
 from fattail.estimators.base import PrivateEstimator
 from fattail.robust import Ball, Clip, Gram, Smooth, Truncate
@@ -214,3 +215,23 @@ def test_blocks_have_many_rows_while_memory_allows():
     assert block_rows(200_000) == 128, "wide rows: vectors of sums as wide are worth their while"
     assert block_rows(8_000_000) == 16, "and never much memory"
     assert block_rows(400, 1) == 16, "unless the caller says otherwise"
+
+
+def test_what_a_stream_gave_to_an_earlier_fit_is_forgotten():
+    """A table that is kept up to date may have changed: an error would tell that somebody's row has."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((400, 2)), rng.standard_normal(400)
+    stream = Chunks(lambda: [(X, y)])
+    for source in (stream, PrivateData(stream)):
+        for _ in range(2):
+            fattail.DPLinearRegression(method="smoothed", splitting=True, random_state=0).fit(source)
+            X[7] += 1.0
+
+
+def test_more_rows_than_sums_can_hold_are_refused_before_the_charge():
+    """The terms of a second moment are below 7 * 2^30: a sum over 2^31 rows could leave 64 bits."""
+    rows = np.zeros((10, 2))
+    with fattail.Budget(1.0, 1e-5) as budget:
+        with pytest.raises(ValueError, match="at most 1,073,741,824 rows"):
+            fattail.DPMean(1.0, 1e-5).fit(Chunks(lambda: [rows], n=2**30 + 1))
+        assert not budget.history

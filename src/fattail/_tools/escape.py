@@ -119,8 +119,15 @@ def for_csv(text: str) -> str:
 
 
 def write_csv(stream: Any, rows: Iterable[Iterable[Any]]) -> None:
-    """Rows as RFC 4180 has them; text goes through `for_csv`, numbers are written as they are."""
-    csv.writer(stream).writerows([for_csv(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    """Rows as RFC 4180 has them; text goes through `for_csv`, numbers are written as they are.
+
+    Where spreadsheets take a semicolon for the separator, one inside a cell would start another: such text is quoted.
+    """
+    plain, quoted = csv.writer(stream), csv.writer(stream, quoting=csv.QUOTE_NONNUMERIC)
+    for row in rows:
+        cells = [for_csv(cell) if isinstance(cell, str) else cell for cell in row]
+        writer = quoted if any(isinstance(cell, str) and ";" in cell for cell in cells) else plain
+        writer.writerow(cells)
 
 
 def for_figure(text: Any) -> str:

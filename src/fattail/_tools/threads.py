@@ -14,10 +14,16 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
+# More than any machine has; a slip of the keyboard must not start a million.
+_MOST_THREADS = 4096
+
 
 def thread_count() -> int:
     """As many as there are cores, unless ``FATTAIL_NUM_THREADS`` says otherwise."""
-    return int(os.environ.get("FATTAIL_NUM_THREADS", os.cpu_count() or 1))
+    given = os.environ.get("FATTAIL_NUM_THREADS", "") or str(os.cpu_count() or 1)
+    if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= _MOST_THREADS):
+        raise ValueError(f"FATTAIL_NUM_THREADS must be a number from 1 to {_MOST_THREADS}, got {given[:20]!r}")
+    return int(given)
 
 
 def together(tasks: Sequence[Callable[[], T]]) -> list[T]:

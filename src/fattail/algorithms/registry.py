@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from fattail.catalog import Offered
 from fattail.losses import Needs
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,14 +46,14 @@ class Method:
     function: str
 
 
-_METHODS: list[Method] = []
+_METHODS: list[tuple[Method, Offered | None]] = []
 _NEEDS: dict[Callable[..., Any], Needs] = {}
 
 
 def registered(
     name: str,
     *,
-    estimators: tuple[str, ...],
+    estimators: tuple[str, ...] | Offered,
     paper: str,
     algorithm: str,
     changed: str,
@@ -62,6 +63,8 @@ def registered(
 ) -> Callable[[F], F]:
     """Enter an algorithm into the registry, next to its code, and what it needs of a loss.
 
+    ``estimators`` are names, or `Offered` by a family of the catalog: then a new estimator of that family has the method.
+
     Examples
     --------
     >>> @registered("example", estimators=("DPMean",), paper="none", algorithm="-", changed="-", test="-")  # doctest: +SKIP
@@ -70,7 +73,8 @@ def registered(
 
     def enter(function: F) -> F:
         where = f"{function.__module__}.{function.__qualname__}"
-        _METHODS.append(Method(name, estimators, paper, algorithm, claim, changed, test, where))
+        named, offered = ((), estimators) if isinstance(estimators, Offered) else (estimators, None)
+        _METHODS.append((Method(name, named, paper, algorithm, claim, changed, test, where), offered))
         _NEEDS[function] = needs or Needs()
         return function
 
@@ -95,14 +99,15 @@ def registry() -> tuple[Method, ...]:
 
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-    return tuple(sorted(_METHODS, key=lambda m: (m.estimators, m.paper, m.algorithm, m.name)))
+    methods = [method if of is None else replace(method, estimators=of.names()) for method, of in _METHODS]
+    return tuple(sorted(methods, key=lambda m: (m.estimators, m.paper, m.algorithm, m.name)))
 
 
 def markdown_table() -> str:
     """The registry as a table in Markdown."""
     rows = ["| estimator | `method=` | from | what differs from print |", "|---|---|---|---|"]
     rows += [
-        f"| {', '.join(f'`{e}`' for e in m.estimators)} | `{m.name}` | {m.paper}, {m.algorithm} | {m.changed} |"
+        f"| {', '.join(f'`{e}`' for e in m.estimators) or 'your own'} | `{m.name}` | {m.paper}, {m.algorithm} | {m.changed} |"
         for m in registry()
     ]
     return "\n".join(rows)

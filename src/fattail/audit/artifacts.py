@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fattail import catalog
 from fattail.privacy import PrivacyReport
 from fattail.results.card import Card
 from fattail.results.model_files import save_model
@@ -34,8 +35,9 @@ def artifacts(estimator: Any) -> dict[str, Any]:
         seen["report"] = (repr(report.to_dict()), str(report), report._repr_html_())
     if hasattr(estimator, "privacy_"):
         seen["card"] = Card.of(estimator).to_html()
-        with tempfile.TemporaryDirectory() as folder:
-            seen["model file"] = save_model(estimator, Path(folder) / "model.json").read_bytes()
+        if type(estimator).__name__ in catalog.names():  # others cannot be saved
+            with tempfile.TemporaryDirectory() as folder:
+                seen["model file"] = save_model(estimator, Path(folder) / "model.json").read_bytes()
     seen["pickle"] = pickle.dumps(stored)
     return seen
 

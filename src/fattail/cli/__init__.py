@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import sqlite3
 import sys
 import traceback
 from collections.abc import Sequence
@@ -65,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), STOPPED)
     except BudgetExceededError as error:
         return _fail(str(error), 3, error)
+    except sqlite3.OperationalError as error:  # a full disk, a lock that somebody holds; words of SQLite, never of rows
+        return _fail(f"the ledger cannot be used now: {error}", 2, error)
     except Exception as error:  # no traceback for a user's mistake, and none that quotes a row
         if os.environ.get("FATTAIL_DEBUG"):
             traceback.print_exc()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -73,27 +74,38 @@ class Answer:
             raise typer.Exit(EXIT_NOT_WRITTEN)
 
 
+# What ends a program politely: Ctrl-C, a request to stop, a terminal that closes.
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold a first Ctrl-C back until the answer is out; a second one is heard at once."""
+    """Hold a first signal to stop back until the answer is out; a second one is heard at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    waiting = False
-    before = signal.getsignal(signal.SIGINT)
+    waiting = list[int]()
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def once(number: int, frame: Any) -> None:
-        nonlocal waiting
-        waiting = True
-        signal.signal(signal.SIGINT, before)
+        waiting.append(number)
+        restore()
 
-    signal.signal(signal.SIGINT, once)
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as under nohup
+            signal.signal(number, once)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if waiting:
+        restore()
+        if waiting == [signal.SIGINT]:
             raise KeyboardInterrupt
+        if waiting:
+            os.kill(os.getpid(), waiting[0])
 
 
 def _text(page: Card) -> str:

@@ -17,7 +17,7 @@ from fattail._tools.escape import write_csv
 from fattail.cli import outputs
 from fattail.cli.answers import Answer
 from fattail.cli.paying import Till
-from fattail.cli.requests import CLASSIFIERS, MODELS, columns_of, estimator_of, levels_of, noted
+from fattail.cli.requests import CLASSIFIERS, MODELS, WITHOUT_TARGET, check_different, columns_of, estimator_of, levels_of, noted
 from fattail.cli.rows import Reading
 from fattail.cli.shared import (
     Account,
@@ -122,6 +122,7 @@ def fit(
     labels, levels = split(classes), levels_of(category or [])
     if model in CLASSIFIERS and len(labels) != 2:
         raise UsageError(f"--classes must be two labels, got {classes!r}")
+    check_different("--classes", labels)
     chosen = [*(option or []), *([] if sparsity is None else [f"sparsity={sparsity}"])]
     estimator = estimator_of(MODELS[model], chosen, epsilon=epsilon, delta=delta, method=method, random_state=seed)
     reading = Reading(file, missing, delimiter, quoted_newlines, json)
@@ -144,7 +145,7 @@ def fit(
         coded = levels | ({target: labels} if model in CLASSIFIERS and target else {})
         rows = reading.sparse(len(columns)) if reading.is_sparse else reading.dense(columns, target, coded)
         arguments = rows.arguments(estimator, memory)
-        warned = till.fit(estimator, *(arguments[:1] if model == "mixture" else arguments), quiet=json)
+        warned = till.fit(estimator, *(arguments[:1] if model in WITHOUT_TARGET else arguments), quiet=json)
     answer.give(
         estimator,
         till,

@@ -15,6 +15,7 @@ import difflib
 import gzip
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -181,10 +182,13 @@ def check_memory(path: Path, needed: float, limit: float | None = None) -> None:
 
 def find(columns: Sequence[str], known: Sequence[str], path: Path) -> None:
     """Refuse columns that are not in the header, or are there twice. Names no other column but a near miss."""
+    asked, there = Counter(columns), Counter(known)  # a header can be long
     for name in columns:
-        if list(known).count(name) > 1:
+        if asked[name] > 1:
+            raise FileError(f"column {name!r} is asked for more than once")
+        if there[name] > 1:
             raise FileError(f"{path} has more than one column named {name!r}")
-        if name not in known:
+        if name not in there:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise FileError(f"{path} has no column {name!r}{hint}")

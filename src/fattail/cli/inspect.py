@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 
 import fattail
+from fattail import catalog
 from fattail.cli.shared import AsJson, Delta, Epsilon, UsageError, emit, err, out
 from fattail.privacy.selftest import self_test
 
@@ -49,15 +50,16 @@ def audit(
 
     The data are made up. A ratio above 1 would refute the proof; the command then fails.
     """
-    found = {e for m in fattail.registry() if m.name == method for e in m.estimators if e in PROBLEMS}
+    found = {e for m in fattail.registry() if m.name == method for e in m.estimators}
     targets = sorted(found if estimator is None else found & {estimator})
     if not targets:
         raise UsageError(f"no method {method!r}" + (f" of {estimator}" if estimator else "") + "; see `fattail methods`")
     worst: dict[str, float] = {}
     for name in targets:
-        parameters, arrays = PROBLEMS[name](np.random.default_rng(0))
+        entry = catalog.entry(name)
+        arrays = made_up(entry, np.random.default_rng(0))
         with err.status(f"attacking {name}(method={method!r}) ..."):
-            worst[name] = fattail.audit.fuzz(_fitter(name, method, epsilon, delta, parameters), arrays, trials=trials)
+            worst[name] = fattail.audit.fuzz(_fitter(entry, method, epsilon, delta), arrays, trials=trials)
     failed = [name for name, ratio in worst.items() if not ratio <= 1]
     if json:
         emit({"method": method, "trials": trials, "worst_ratio": worst, "passed": not failed})
@@ -95,49 +97,21 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _fitter(name: str, method: str, epsilon: float, delta: float, parameters: dict[str, Any]) -> Callable[..., Any]:
+def _fitter(entry: catalog.Entry, method: str, epsilon: float, delta: float) -> Callable[..., Any]:
     def run(*arrays: Any) -> Any:
         # Seeded, so that both runs of a replay draw the same noise. Few rows: accuracy is not the point.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fattail.UtilityWarning)
-            return getattr(fattail, name)(epsilon=epsilon, delta=delta, method=method, random_state=0, **parameters).fit(*arrays)
+            cls = catalog.load(entry.name)
+            return cls(epsilon=epsilon, delta=delta, method=method, random_state=0, **entry.example).fit(*arrays)
 
     return run
 
 
-Problem = tuple[dict[str, Any], tuple[Any, ...]]
-
-
-def _rows(rng: np.random.Generator) -> Problem:
-    return {}, (rng.standard_t(2.1, (300, 3)),)
-
-
-def _regression(rng: np.random.Generator) -> Problem:
+def made_up(entry: catalog.Entry, rng: np.random.Generator) -> tuple[Any, ...]:
+    """A small table with heavy tails that an estimator can fit: rows, and what it takes beside them."""
     X = rng.standard_t(3, (300, 4))
-    return {}, (X, X @ np.ones(4) + rng.standard_t(2.1, 300))
-
-
-def _classification(rng: np.random.Generator) -> Problem:
-    X = rng.standard_t(3, (300, 4))
-    return {}, (X, (X[:, 0] > 0).astype(float))
-
-
-def _sparse(problem: Callable[[np.random.Generator], Problem]) -> Callable[[np.random.Generator], Problem]:
-    def make(rng: np.random.Generator) -> Problem:
-        _, (X, y) = problem(rng)
-        return {"sparsity": 2}, (np.hstack([X, rng.standard_t(3, (len(X), 16))]), y)
-
-    return make
-
-
-PROBLEMS: dict[str, Callable[[np.random.Generator], Problem]] = {
-    "DPMean": _rows,
-    "DPLinearRegression": _regression,
-    "DPHuberRegressor": _regression,
-    "DPLogisticRegression": _classification,
-    "DPSparseRegressor": _sparse(_regression),
-    "DPSparseClassifier": _sparse(_classification),
-    "DPGaussianMixture": _rows,
-    "DPMixtureOfRegressions": _regression,
-    "DPMissingCovariateRegression": _regression,
-}
+    y = X @ np.ones(4) + rng.standard_t(2.1, 300)
+    if entry.family == "sparse":
+        X = np.hstack([X, rng.standard_t(3, (len(X), 16))])
+    return {"none": (X,), "numbers": (X, y), "labels": (X, (y > 0).astype(float))}[entry.target]

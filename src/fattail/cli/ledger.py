@@ -12,7 +12,7 @@ from rich.table import Table
 
 from fattail.cli.shared import Account, AsJson, Delta, UsageError, emit, existing_ledger, out, usable
 from fattail.privacy import Ledger, LedgerAccount
-from fattail.privacy.accounts import account_name
+from fattail.privacy.accounts import spelling
 
 app = typer.Typer(no_args_is_help=True, help="Open, show, list and verify privacy budgets.")
 
@@ -55,7 +55,7 @@ def show(path: LedgerPath, json: AsJson = False) -> None:
 @app.command()
 def history(path: LedgerPath, account: Account = None, json: AsJson = False) -> None:
     """Every charge, in order."""
-    name = None if account is None else account_name(account)
+    name = None if account is None else spelling(account)
     accounts = [a for a in existing_ledger(path).accounts() if name in (None, a.name)]
     if account is not None and not accounts:
         raise UsageError(f"{path} has no account {account!r}")
@@ -86,9 +86,12 @@ def verify(path: LedgerPath, json: AsJson = False) -> None:
     found = existing_ledger(path).verify()
     if json:
         accounts = [dict(zip(("name", "epsilon", "spent", "charges"), account, strict=True)) for account in found.accounts]
-        emit({"ledger": str(path), "ok": bool(found), "entries": found.entries, "accounts": accounts, "problems": found.problems})
+        shown = {"ledger": str(path), "ok": bool(found), "entries": found.entries, "accounts": accounts}
+        emit(shown | {"problems": found.problems, "notes": found.notes})
     else:
         out.print(str(found), markup=False)
+        for text in found.notes:
+            out.print(f"note: {text}", markup=False)
         for name, epsilon, spent, charges in found.accounts:
             out.print(f"  {name}: {spent:.4g} of {epsilon:g} spent in {charges} charges", markup=False)
     if not found:

@@ -57,7 +57,8 @@ def _check_writable(path: Path, folder: Path) -> None:
             if not os.access(path, os.W_OK):
                 raise PermissionError
             if not stat.S_ISREG(path.stat().st_mode):
-                return  # a device or a pipe: opening it could block
+                # To open a pipe that nobody reads waits for ever, with the answer paid for and not out.
+                raise UsageError(f"{path} is a device or a pipe, not a file; nothing was charged")
         # A read-only or full disk shows only when something is written.
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".fattail-") as probe:
             probe.write(b"\0" * 4096)

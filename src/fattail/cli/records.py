@@ -102,7 +102,7 @@ def _spanning(stream: Any, delimiter: bytes) -> Iterator[list[list[bytes]]]:
     text = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
     before = csv.field_size_limit(MOST_LINE)
     try:
-        reader = csv.reader(text, delimiter=delimiter.decode())
+        reader = csv.reader(_bounded(text), delimiter=delimiter.decode())
         while batch := list(itertools.islice(reader, _ROWS)):
             yield [[cell.encode("utf-8", "surrogateescape") for cell in row] for row in batch]
     except csv.Error:
@@ -110,6 +110,14 @@ def _spanning(stream: Any, delimiter: bytes) -> Iterator[list[list[bytes]]]:
     finally:
         csv.field_size_limit(before)
         text.detach()
+
+
+def _bounded(text: io.TextIOWrapper) -> Iterator[str]:
+    """Lines of no more than `MOST_LINE` characters: a small compressed file can hold one that fills the memory."""
+    while line := text.readline(MOST_LINE):
+        if len(line) == MOST_LINE and not line.endswith("\n"):
+            raise csv.Error("a line is too long")
+        yield line
 
 
 def level_parser(levels: Sequence[str]) -> Parse:

@@ -8,22 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import fattail
+from fattail import catalog
 from fattail.cli import files
+from fattail.cli.records import is_number
 from fattail.cli.shared import UsageError, split
 from fattail.privacy import check_budget
 from fattail.results.model_files import read_model
 
-# The words of --model.
-MODELS = {
-    "linear": "DPLinearRegression",
-    "huber": "DPHuberRegressor",
-    "logistic": "DPLogisticRegression",
-    "sparse": "DPSparseRegressor",
-    "sparse-logistic": "DPSparseClassifier",
-    "mixture": "DPGaussianMixture",
-    "mixture-of-regressions": "DPMixtureOfRegressions",
-}
-CLASSIFIERS = ("logistic", "sparse-logistic")
+# The words of --model, and those of them whose targets are labels or that have none.
+MODELS = {e.word: e.name for e in catalog.entries() if e.word}
+CLASSIFIERS = tuple(e.word for e in catalog.entries() if e.word and e.target == "labels")
+WITHOUT_TARGET = tuple(e.word for e in catalog.entries() if e.word and e.target == "none")
 
 # What --set may reach: how an answer is computed. Who is protected, how much is spent, where that is
 # booked and where noise comes from have options of their own, or none. A parameter is listed here
@@ -38,7 +33,7 @@ TUNABLE = frozenset({
 
 def estimator_of(name: str, option: Sequence[str], **parameters: Any) -> Any:
     """An estimator with its options; refuses what public numbers already show to be impossible."""
-    cls = getattr(fattail, name)
+    cls = catalog.load(name)
     known = set(cls().get_params())
     for text in option:
         key, value = _parameter(text)
@@ -55,14 +50,14 @@ def estimator_of(name: str, option: Sequence[str], **parameters: Any) -> Any:
 
 def columns_of(file: Path, known: Sequence[str], features: str | None, target: str | None, model: str) -> tuple[list[str], Any]:
     """Features and target, both in the header and apart from each other."""
-    if model == "mixture":
+    if model in WITHOUT_TARGET:
         target = None
     elif target is None:
         raise UsageError(f"--model {model} needs --target")
     chosen = split(features) or [c for c in known if c != target]
-    files.find([*chosen, *([target] if target else [])], known, file)
     if target in chosen:
         raise UsageError(f"{target!r} is both target and feature")
+    files.find([*chosen, *([target] if target else [])], known, file)
     if not chosen:
         raise UsageError(f"{file} has no column left to use as a feature")
     return chosen, target
@@ -76,8 +71,16 @@ def levels_of(category: Sequence[str]) -> dict[str, list[str]]:
         levels = [level.strip() for level in rest.split("|") if level.strip()]
         if not name.strip() or len(levels) < 2:
             raise UsageError(f"--category must look like 'region=north|south|west', got {text!r}")
+        check_different("--category", levels)
         found[name.strip()] = levels
     return found
+
+
+def check_different(option: str, levels: Sequence[str]) -> None:
+    """Refuse a level that is declared twice; "1" and "1.0" are one."""
+    spelled = [float(level) if is_number(level) else level for level in levels]
+    if len(set(spelled)) < len(spelled):
+        raise UsageError(f"{option} declares the same level twice: {', '.join(map(repr, levels))}")
 
 
 def noted(model: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from fattail._tools.escape import for_terminal
 from fattail.privacy import Ledger, LedgerAccount
+from fattail.privacy.accounts import spelling
 
 
 class Screen(Console):
@@ -52,6 +54,13 @@ def usable(path: Path | None) -> Path | None:
     return path
 
 
+def positive(number: float | None) -> float | None:
+    """A size; refuse what is none."""
+    if number is not None and not 0 < number < math.inf:
+        raise UsageError(f"--memory must be a positive number of GB, got {number!r}")
+    return number
+
+
 File = Annotated[
     Path, typer.Argument(help="CSV, TSV, Parquet or svmlight file; text files may be gzipped (.gz).", callback=usable)
 ]
@@ -72,7 +81,10 @@ QuotedNewlines = Annotated[
     bool, typer.Option("--quoted-newlines", help="Quoted cells hold line breaks; you promise that every quote is closed.")
 ]
 Memory = Annotated[
-    float | None, typer.Option("--memory", help="Most GB for methods that need all rows at once. Default: half the machine's.")
+    float | None,
+    typer.Option(
+        "--memory", help="Most GB for methods that need all rows at once. Default: half the machine's.", callback=positive
+    ),
 ]
 Anyway = Annotated[bool, typer.Option("--anyway", help="Spend the budget although the answer will be mostly noise.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
@@ -138,7 +150,7 @@ def account_of(path: Path | None, name: str | None) -> LedgerAccount | None:
     if name is None and len(accounts) == 1:
         return accounts[0]
     for account in accounts:
-        if account.name == name:
+        if name is not None and account.name == spelling(name):
             return account
     known = ", ".join(repr(a.name) for a in accounts) or "none"
     raise UsageError(f"choose an account of {path} with --account (it has: {known})")

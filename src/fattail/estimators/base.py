@@ -13,7 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from fattail._tools.threads import thread_count
 from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
+from fattail.estimators.parameters import check_kind
 from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
 from fattail.privacy.noise import noise_source
 from fattail.rows.classes import Labels
@@ -92,6 +94,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         check_budget(self.epsilon, self.delta)
         noise_source(self.random_state)
+        thread_count()  # an environment that means nothing must not show after the charge
+        defaults = type(self)().get_params(deep=False)
+        for name, value in self.get_params(deep=False).items():
+            check_kind(name, value, defaults[name])
         if self.method not in self._methods:
             raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
 
@@ -139,6 +145,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
         """The checks that need no row."""
+        data = data.for_one_fit()
         name = type(self).__name__
         if data.is_sparse and not accept_sparse:
             raise ValueError(f"{name} takes dense rows only, got CSR rows.")

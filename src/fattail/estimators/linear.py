@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.estimators.linear_base import LinearModel, check_number, documented, refuse
+from fattail.estimators.linear_base import LinearModel, check_number, check_target, documented, refuse
 from fattail.estimators.predictors import Responses, TwoLabels
 from fattail.losses import Huber, Logistic, Loss, Squared
 
@@ -37,7 +37,9 @@ class LinearRegressor(Responses, LinearModel):
         """
         refuse(unsupported)
         self._check_parameters()
-        fit = self._fit(self._private_data(X, y))
+        data = self._private_data(X, y)
+        check_target(self._loss(), y)
+        fit = self._fit(data)
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self._set_errors(fit)
         return self

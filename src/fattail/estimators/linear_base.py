@@ -12,6 +12,7 @@ from scipy import stats
 
 from fattail._tools.threads import one_blas_thread
 from fattail._tools.warnings import warn_utility
+from fattail.algorithms.auto.canonical import auto_canonical
 from fattail.algorithms.auto.linear import auto_linear, hopeless
 from fattail.algorithms.papers.abadi2016 import clipped_descent
 from fattail.algorithms.papers.tao2022 import median_of_means_descent
@@ -20,7 +21,7 @@ from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.linear_rows import Descent, LinearFit, Target
 from fattail.algorithms.registry import needs_of
 from fattail.estimators.predictors import LinearPredictor
-from fattail.losses import Loss, check_loss
+from fattail.losses import OWN, Loss, check_loss, curvature_near_zero
 from fattail.privacy import Curator
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.rows.data import PrivateData
@@ -89,6 +90,10 @@ ALGORITHMS: dict[str, Any] = {
     "clipped": clipped_descent,
 }
 
+DESCENTS = ("smoothed", "median_of_means", "trimmed", "clipped")
+# Steps times their length, in units of the curvature, that leave exp(-3), a twentieth, of the first error.
+CONVERGED = 3.0
+
 # Noise of a mean of unit rows beyond which slopes erred by half of themselves or more, on t(4) columns with t(3) noise and
 # labels, 3 and 20 of them, 300 to 30,000 rows; at a third of it by a fifth.
 MOST_NOISE = {
@@ -138,16 +143,21 @@ class LinearModel(LinearPredictor):
     def _loss(self) -> Loss:
         raise NotImplementedError
 
+    def _algorithm(self) -> Any:
+        """The function that ``method`` names; ``auto`` has one for the losses of this library and one for any other."""
+        return auto_canonical if self.method == "auto" and type(self._loss()) not in OWN else ALGORITHMS[self.method]
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         loss = self._loss()
         check_loss(loss)
-        needs_of(ALGORITHMS[self.method]).check(loss, f"method={self.method!r}")
+        needs_of(self._algorithm()).check(loss, f"method={self.method!r}")
         check_number("alpha", self.alpha, 0.0, closed=True)
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
         for name in ("radius", "n_iter", "step", "moment_bound", "groups", "blocks", "clip", "batch_size"):
             check_number(name, getattr(self, name), 0.0)
+        self._check_steps(loss)
         check_number("trim", self.trim, 0.0, closed=True)
         check_number("moment", self.moment, 1.0)
         for name in ("n_iter", "groups", "trim", "blocks", "batch_size"):
@@ -163,6 +173,28 @@ class LinearModel(LinearPredictor):
         if self.splitting and self.batch_size is not None:
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
+    def _check_steps(self, loss: Loss) -> None:
+        """Refuse steps of one over a promised curvature that is far above the real one: they would stop close to zero."""
+        ratio = curvature_near_zero(loss) / loss.curvature
+        descent = self._descent()
+        if self.method not in DESCENTS or type(loss) in OWN or ratio >= 0.5 or descent.n_iter * descent.step * ratio >= CONVERGED:
+            return
+        needed = math.ceil(CONVERGED / ratio)
+        raise ValueError(
+            f"method={self.method!r} takes n_iter={descent.n_iter} steps of step={descent.step:g} over the curvature, and "
+            f"{type(loss).__name__} promises a curvature {1 / ratio:.3g} times what it has near zero: coefficients would stay "
+            f"close to zero. Give n_iter and step with a product of at least {needed}, or promise a lower curvature"
+        )
+
+    def _descent(self) -> Descent:
+        auto = Descent()
+        return Descent(
+            auto.n_iter if is_auto(self.n_iter) else int(self.n_iter),
+            auto.step if is_auto(self.step) else float(self.step),
+            None if is_auto(self.moment_bound) else float(self.moment_bound),
+            self.splitting,
+        )
+
     def _fit(self, data: PrivateData) -> LinearFit:
         if not data.has_target:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -177,13 +209,7 @@ class LinearModel(LinearPredictor):
 
     @one_blas_thread
     def _run(self, curator: Curator, data: PrivateData, target: Target) -> LinearFit:
-        auto = Descent()
-        descent = Descent(
-            auto.n_iter if is_auto(self.n_iter) else int(self.n_iter),
-            auto.step if is_auto(self.step) else float(self.step),
-            None if is_auto(self.moment_bound) else float(self.moment_bound),
-            self.splitting,
-        )
+        descent = self._descent()
         options: dict[str, tuple[Any, ...]] = {
             "auto": (),
             "smoothed": (descent,),
@@ -192,7 +218,7 @@ class LinearModel(LinearPredictor):
             "sample_aggregate": (None if is_auto(self.blocks) else int(self.blocks), self.aggregation),
             "clipped": (descent, None if is_auto(self.clip) else float(self.clip), self.batch_size),
         }
-        fit: LinearFit = ALGORITHMS[self.method](curator, data, target, *options[self.method])
+        fit: LinearFit = self._algorithm()(curator, data, target, *options[self.method])
         return fit
 
     def _announce(self, data: PrivateData) -> None:
@@ -244,9 +270,24 @@ def refuse(unsupported: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected arguments {sorted(unsupported)}")
 
 
+def check_target(loss: Loss, y: Any) -> None:
+    """Refuse a negative response where the loss is for nonnegative ones: like NaN, that is the curator's check of the file.
+
+    A response in a stream is not read for it. Its row is bounded like any other.
+    """
+    if loss.promise.target != "nonnegative" or (not isinstance(y, list | tuple | np.ndarray) and not hasattr(y, "to_numpy")):
+        return
+    if np.any(np.asarray(y, dtype=np.float64) < 0):
+        raise ValueError(f"{type(loss).__name__} is for nonnegative responses, and y has a negative one")
+
+
 def check_number(name: str, value: Any, low: float, closed: bool = False) -> None:
     """Refuse a number outside (low, inf), or [low, inf) if closed; "auto" and None pass."""
     if value is None or is_auto(value):
         return
-    if isinstance(value, (bool, str)) or not (math.isfinite(value) and (value > low or (closed and value == low))):
+    if (
+        not isinstance(value, (int, float, np.number))
+        or isinstance(value, bool)
+        or not (math.isfinite(value) and (value > low or (closed and value == low)))
+    ):
         raise ValueError(f"{name} must be {'at least' if closed else 'larger than'} {low:g} and finite, got {value!r}")

@@ -20,6 +20,8 @@ from fattail.privacy import Curator, check_budget, gaussian_multiplier
 from fattail.robust import Smooth
 from fattail.robust.base import check_scale
 from fattail.rows.data import PrivateData
+from fattail.rows.door import array_of, target_of
+from fattail.rows.frames import is_column, is_frame
 
 Floats = NDArray[np.float64]
 
@@ -196,9 +198,10 @@ class LocalRandomizer:
         self._smooth = Smooth(scale=scale, beta=beta)
         self.random_state = random_state
 
-    def randomize(self, row: ArrayLike) -> Floats:
+    def randomize(self, row: Any) -> Floats:
         """The row's bounded value plus noise for its whole range."""
-        data = PrivateData(np.atleast_2d(np.asarray(row, dtype=np.float64)))
+        values = row if is_frame(row) else target_of(row) if is_column(row) else array_of(row)
+        data = PrivateData(values.reshape(1, -1) if isinstance(values, np.ndarray) and values.ndim < 2 else values)
         if data.n != 1:
             raise ValueError(f"one row at a time, got {data.n}")
         curator = Curator(self.epsilon, self.delta, random_state=self.random_state, label="LocalRandomizer")

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.estimators.base import PrivateEstimator
-from fattail.results.summary import Summary
+from fattail.results.summary import CONFIDENCE, Summary
 from fattail.rows.classes import Labels, declared
 
 Floats = NDArray[np.float64]
@@ -30,7 +30,7 @@ class LinearPredictor(PrivateEstimator):
             scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
         return np.asarray(np.nan_to_num(scores), dtype=np.float64)
 
-    def summary(self, confidence: float = 0.95, joint: bool = False) -> Summary:
+    def summary(self, confidence: float = CONFIDENCE, joint: bool = False) -> Summary:
         """The fitted model as a table; costs no budget.
 
         Parameters

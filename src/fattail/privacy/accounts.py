@@ -24,6 +24,12 @@ from fattail.privacy.events import ORDERS, Cost, add_up
 
 Claim = tuple[float, float]
 
+# Characters that Unicode classes as marks, letters or symbols and that show nothing: joiners, fillers, variation selectors.
+_FILLERS = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
+_SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+_BLANK = frozenset(map(chr, (*_FILLERS, *_SELECTORS)))
+_LONGEST_NAME = 200
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -80,7 +86,7 @@ def check_kind(kind: str | None, delta: float) -> str:
 
 
 def account_name(name: str) -> str:
-    """One spelling for names that look the same.
+    """One spelling for names that look the same; refuses what cannot be seen.
 
     Examples
     --------
@@ -89,10 +95,24 @@ def account_name(name: str) -> str:
     """
     if not isinstance(name, str):
         raise ValueError(f"an account needs a name, got {name!r}")
-    name = unicodedata.normalize("NFC", name).strip()
-    if not name or any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in name):
-        raise ValueError(f"an account needs a name without invisible characters, got {name!r}")
-    return name
+    name = name.strip()
+    hidden = any(c in _BLANK or unicodedata.category(c) in ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp") for c in name)
+    if not name or hidden or len(name) > _LONGEST_NAME:
+        raise ValueError(
+            f"an account needs a name of at most {_LONGEST_NAME} characters without invisible ones, got {name[:_LONGEST_NAME]!r}"
+        )
+    return spelling(name)
+
+
+def spelling(name: str) -> str:
+    """The form in which names are compared: composed characters, single plain spaces.
+
+    Examples
+    --------
+    >>> spelling("claims\\u00a0 2026 ")
+    'claims 2026'
+    """
+    return " ".join(unicodedata.normalize("NFC", name).split())
 
 
 @dataclass(frozen=True)
@@ -163,6 +183,8 @@ class Balance:
         low = 0.0
         while high - low > 1e-9 * high:
             mid = (low + high) / 2
+            if not low < mid < high:  # neighbors among the smallest floats
+                break
             low, high = (low, mid) if any(self._room(mid)) else (mid, high)
         return high
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from fattail.privacy.accountant import satisfies
 from fattail.privacy.events import Event, Gaussian
@@ -12,15 +13,21 @@ from fattail.privacy.events import Event, Gaussian
 
 def check_budget(epsilon: float, delta: float) -> tuple[float, float]:
     """Refuse a budget that means nothing, before any data are touched."""
-    for name, value in (("epsilon", epsilon), ("delta", delta)):
-        if isinstance(value, bool) or not hasattr(value, "__float__"):
-            raise ValueError(f"{name} must be a number, got {value!r}")
-    epsilon, delta = float(epsilon), float(delta)
+    epsilon, delta = _number("epsilon", epsilon), _number("delta", delta)
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
     if not 0 <= delta < 1:
         raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
     return epsilon, delta
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        if not isinstance(value, bool) and hasattr(value, "__float__"):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):  # several numbers, or an integer beyond the floats
+        pass
+    raise ValueError(f"{name} must be a number, got {str(value)[:40]!r}")
 
 
 def largest_rho(events: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> float:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
+import math
 import os
 import secrets
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -29,16 +32,32 @@ _SCHEMA = "CREATE TABLE entry (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, hash
 # Locks on these are not reliable, and two machines could spend the same balance.
 _NETWORK = ("nfs", "cifs", "smb", "afs", "fuse.sshfs", "davfs")
 
+# Entries are dated before their writer waits for the file, which takes minutes at most; clocks are set by seconds.
+_CLOCK_STEP = 3600.0
+
 Body = dict[str, Any]
+
+
+def date_of(body: Body) -> str:
+    """When an entry was written, by the clock of that machine; raises if that is no date."""
+    return datetime.fromtimestamp(float(body["at"]), UTC).isoformat(" ", "seconds")[:19]
 
 
 def signature() -> Body:
     """Who writes an entry, and when."""
+    return {"user": _user(), "at": time.time()}
+
+
+def _user() -> str:
+    """The owner of this process; variables such as LOGNAME, which anybody can set, count only where the system has no users."""
     try:
-        user = getpass.getuser()
-    except (OSError, KeyError):
-        user = str(os.getuid()) if hasattr(os, "getuid") else ""
-    return {"user": user, "at": time.time()}
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user without a name, as in some containers
+        return str(os.getuid())
+    except ImportError:
+        return getpass.getuser()
 
 
 class Pages:
@@ -59,6 +78,20 @@ class Pages:
         self.texts.append(text)
         self.bodies.append(json.loads(text))
         return self.heads[-1]
+
+    def remarkable(self) -> list[str]:
+        """What a reader of the file should know although nothing is wrong with it."""
+        found, last = list[str](), -math.inf
+        for number, body in enumerate(self.bodies):
+            if body["type"] == "adopted":
+                found.append(
+                    f"entry {number}: {body.get('user')} took a copy or an older state into use ({date_of(body)} UTC); charges "
+                    "made elsewhere are not in this file"
+                )
+            if float(body["at"]) < last - _CLOCK_STEP:
+                found.append(f"entry {number} is dated more than an hour before one that it follows ({date_of(body)} UTC)")
+            last = max(last, float(body["at"]))
+        return found
 
 
 class Chain:
@@ -95,6 +128,7 @@ class Chain:
                 if not written and not create:
                     raise ValueError(f"there is no ledger at {self.path}")
                 if not written:
+                    self._check_new_place()  # an emptied file is a new one, too
                     pages = self.begin(db)
                 elif not adopt:
                     self._check_place(pages)
@@ -107,7 +141,7 @@ class Chain:
                 raise
             db.execute("COMMIT")
         if self.lasting:
-            Witness(self.path).record(pages.bodies[0]["id"], pages.heads)
+            Witness(self.path).record(pages.bodies[0]["id"], pages.heads, adopted=adopt)
 
     def problems(self) -> list[str]:
         """Everything that is wrong with the file, in sentences."""
@@ -136,7 +170,10 @@ class Chain:
     @contextmanager
     def _connect(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
         if self.path.exists():
-            if self.path.stat().st_nlink > 1:
+            about = self.path.stat()
+            if not stat.S_ISREG(about.st_mode):
+                raise ValueError(f"a ledger is a file, and {self.path} is a device, a pipe or a folder")
+            if about.st_nlink > 1:
                 raise ValueError(
                     f"ledger {self.path} has a second name (a hard link), and charges under one may be lost to the other"
                 )
@@ -145,7 +182,7 @@ class Chain:
         elif not create:
             raise ValueError(f"there is no ledger at {self.path}")
         # One short-lived connection per use: safe across threads and forks.
-        where = f"file:{quote(str(self.path.absolute()))}?mode={'rwc' if create else 'rw'}"
+        where = f"file:{quote(os.fsencode(self.path.absolute()))}?mode={'rwc' if create else 'rw'}"
         db = sqlite3.connect(where, uri=True, timeout=60, isolation_level=None)
         try:
             # No write-ahead log: what was charged is in the file itself, also when that is moved
@@ -167,10 +204,11 @@ class Chain:
     def _check_format(self, db: sqlite3.Connection) -> bool:
         """Whether there is anything in the file."""
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
-        if (version, tables) not in ((0, set()), (VERSION, {"entry"})):
-            raise ValueError(f"not a fattail ledger (or one of another version): {self.path}")
-        return bool(tables)
+        # To the letter: a trigger, or a view in the table's place, could have the table's name and lose what is written.
+        found = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+        if (version, found) not in ((0, []), (VERSION, [("table", "entry", "entry", _SCHEMA)])):
+            raise ValueError(f"not a fattail ledger (or one of another version, or one with something added): {self.path}")
+        return bool(found)
 
     def _pages(self, db: sqlite3.Connection) -> Pages:
         pages = Pages()
@@ -227,7 +265,7 @@ def file_system(path: Path) -> str:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    folder = str(path.resolve().parent)
+    folder = os.path.dirname(os.path.realpath(path))
     for line in mounts.splitlines():
         _, where, name, *_ = [*line.split(" "), "", "", ""]
         where = where.replace("\\040", " ")

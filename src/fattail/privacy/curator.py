@@ -95,7 +95,8 @@ class Curator:
         self._plan: tuple[Mechanism, ...] = ()
         self._unit = 0.0
         self._done: Counter[str] = Counter()
-        self._used: dict[str, list[Fold | Sample]] = {}
+        self._used: dict[str, list[Fold]] = {}
+        self._fresh: list[Sample] = []  # samples that no release was made of
         self._sensitivity: dict[str, float | None] = {}
 
     def plan(self, *mechanisms: Mechanism) -> None:
@@ -138,7 +139,9 @@ class Curator:
     def sample_rows(self, mechanism: SubsampledGaussian, n: int) -> Sample:
         """Draw the secret Poisson sample for one release of a subsampled mechanism."""
         self._check_planned(mechanism)
-        return Sample(mechanism.rate, self._source.bernoulli(mechanism.rate, n))
+        sample = Sample(mechanism.rate, self._source.bernoulli(mechanism.rate, n))
+        self._fresh.append(sample)
+        return sample
 
     def folds(self, n: int, count: int) -> tuple[Fold, ...]:
         """``count`` disjoint folds of n rows, drawn in secret, sizes equal to within one row."""
@@ -223,17 +226,17 @@ class Curator:
             raise PrivacyError(f"{mechanism.name!r} is not in the plan")
 
     def _check_rows(self, mechanism: Mechanism, bounded: Bounded) -> None:
-        used = self._used.setdefault(mechanism.name, [])
         rows = bounded.fold
         if isinstance(rows, Sample):
-            if not isinstance(mechanism, SubsampledGaussian) or any(rows is other for other in used):
-                raise PrivacyError(f"{mechanism.name!r}: a Poisson sample serves one subsampled release")
+            if not isinstance(mechanism, SubsampledGaussian) or rows not in self._fresh:
+                raise PrivacyError(f"{mechanism.name!r}: a Poisson sample serves one subsampled release of its curator")
+            self._fresh.remove(rows)
         elif mechanism.folds:
+            used = self._used.setdefault(mechanism.name, [])
             if rows is None:
                 raise PrivacyError(f"{mechanism.name!r} composes in parallel but was computed on all rows")
-            if any(isinstance(o, Fold) and rows.overlaps(o) for o in used):
+            if any(rows.overlaps(other) for other in used):
                 raise PrivacyError(f"{mechanism.name!r} composes in parallel but its folds overlap")
-        if rows is not None:
             used.append(rows)
 
 

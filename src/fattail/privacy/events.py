@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -133,10 +134,20 @@ class Event:
         return Event._kinds[kind](**data)
 
 
-def _positive(name: str, value: float) -> None:
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+def _check_number(event: Event, name: str, wanted: str, right: Callable[[float], bool]) -> None:
+    """One number of an event, from then on a Python float: a file holds no others."""
+    given = getattr(event, name)
+    number = math.nan
+    if isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool):
+        with suppress(OverflowError):  # an integer beyond the floats
+            number = float(given)
+    if not (math.isfinite(number) and right(number)):
+        raise ValueError(f"{name} must {wanted}, got {str(given)[:40]!r}")
+    object.__setattr__(event, name, number)
+
+
+def _check_positive(event: Event, name: str) -> None:
+    _check_number(event, name, "be a positive finite number", lambda x: x > 0)
 
 
 def _check_count(event: Event) -> None:
@@ -156,7 +167,7 @@ class Gaussian(Event):
 
     def __post_init__(self) -> None:
         _check_count(self)
-        _positive("noise_multiplier", self.noise_multiplier)
+        _check_positive(self, "noise_multiplier")
 
     def _one(self) -> Cost:
         mu = 1 / self.noise_multiplier
@@ -173,11 +184,13 @@ class BoundedRange(Event):
 
     def __post_init__(self) -> None:
         _check_count(self)
-        _positive("eta", self.eta)
+        _check_positive(self, "eta")
 
     def _one(self) -> Cost:
         mu = mu_of_bounded_range(self.eta)
-        return Cost(pure_mu2=mu * mu * _UP or math.ulp(0.0), pure_rho=self.eta * self.eta / 8, pure_epsilon=self.eta)
+        return Cost(
+            pure_mu2=mu * mu * _UP or math.ulp(0.0), pure_rho=self.eta * self.eta / 8 or math.ulp(0.0), pure_epsilon=self.eta
+        )
 
 
 @dataclass(frozen=True)
@@ -190,12 +203,12 @@ class Pure(Event):
 
     def __post_init__(self) -> None:
         _check_count(self)
-        _positive("epsilon", self.epsilon)
+        _check_positive(self, "epsilon")
 
     def _one(self) -> Cost:
         e = self.epsilon
         mu = mu_of_pure(e)
-        return Cost(pure_mu2=mu * mu * _UP or math.ulp(0.0), pure_rho=e * e / 2, pure_epsilon=e)
+        return Cost(pure_mu2=mu * mu * _UP or math.ulp(0.0), pure_rho=e * e / 2 or math.ulp(0.0), pure_epsilon=e)
 
 
 @dataclass(frozen=True)
@@ -208,7 +221,7 @@ class ZeroConcentrated(Event):
 
     def __post_init__(self) -> None:
         _check_count(self)
-        _positive("rho", self.rho)
+        _check_positive(self, "rho")
 
     def _one(self) -> Cost:
         return Cost(rho=self.rho)
@@ -229,12 +242,11 @@ class Approximate(Event):
 
     def __post_init__(self) -> None:
         _check_count(self)
-        _positive("epsilon", self.epsilon)
-        if not 0 <= self.delta < 1:
-            raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
+        _check_positive(self, "epsilon")
+        _check_number(self, "delta", "lie in [0, 1)", lambda x: 0 <= x < 1)
 
     def _one(self) -> Cost:
-        return dataclasses.replace(Pure(self.epsilon)._one(), delta=float(self.delta))
+        return dataclasses.replace(Pure(self.epsilon)._one(), delta=self.delta)
 
 
 @dataclass(frozen=True)
@@ -254,9 +266,8 @@ class SubsampledGaussian(Event):
 
     def __post_init__(self) -> None:
         _check_count(self)
-        _positive("noise_multiplier", self.noise_multiplier)
-        if not 0 < self.rate <= 1:
-            raise ValueError(f"rate must lie in (0, 1], got {self.rate!r}")
+        _check_positive(self, "noise_multiplier")
+        _check_number(self, "rate", "lie in (0, 1]", lambda x: 0 < x <= 1)
 
     def _one(self) -> Cost:
         # One row's removal moves the sum by half of what its replacement does.
@@ -280,7 +291,10 @@ class Parallel(Event):
         return {"kind": self.kind, "branches": [[e.to_dict() for e in b] for b in self.branches]}
 
     def __post_init__(self) -> None:
-        branches = tuple(tuple(e if isinstance(e, Event) else Event.from_dict(e) for e in b) for b in self.branches)
+        try:
+            branches = tuple(tuple(e if isinstance(e, Event) else Event.from_dict(e) for e in b) for b in self.branches)
+        except TypeError:
+            raise ValueError("branches are sequences of events") from None
         object.__setattr__(self, "branches", branches)
 
 
@@ -338,10 +352,12 @@ def _replace_one_renyi(sigma: float, rate: float) -> tuple[float, ...]:
         # is negative, so nothing cancels however small the rate and however large the noise.
         a = int(order)
         k = np.arange(2, a + 1)
-        exponent = k * (k - 1) / (2 * sigma**2)
         with np.errstate(divide="ignore", over="ignore"):
+            exponent = k * (k - 1) / (2 * sigma * sigma)
             log_expm1 = np.where(exponent > 1, exponent + np.log1p(-np.exp(-exponent)), np.log(np.expm1(np.minimum(exponent, 1))))
         terms = special.gammaln(a + 1) - special.gammaln(k + 1) - special.gammaln(a - k + 1) + special.xlog1py(a - k, -rate)
+        if not np.isfinite(exponent).all():
+            return math.inf
         moment = special.logsumexp(terms + k * math.log(rate) + log_expm1)
         return max(float(np.logaddexp(0.0, moment)) * (1 + 1e-9) / (a - 1), math.ulp(0.0))
 

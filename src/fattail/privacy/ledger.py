@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from fattail.privacy.accountant import satisfies
-from fattail.privacy.accounts import Balance, Claim, account_name, check_kind
+from fattail.privacy.accounts import Balance, Claim, account_name, check_kind, spelling
 from fattail.privacy.calibration import check_budget
-from fattail.privacy.chain import Body, Chain, Pages, signature
+from fattail.privacy.chain import Body, Chain, Pages, date_of, signature
 from fattail.privacy.events import Event, total_cost
 from fattail.privacy.migrate import migrate
 
@@ -85,12 +85,15 @@ class Verification:
     accounts : tuple of (name, epsilon, spent, charges)
     problems : tuple of str
         Empty if the file is what was written, as far as one file can show.
+    notes : tuple of str
+        What is no fault and worth a look: a copy or an older state that somebody adopted, a clock that went back.
     """
 
     path: Path
     entries: int
     accounts: tuple[tuple[str, float, float, int], ...]
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return not self.problems
@@ -198,7 +201,7 @@ class Ledger:
         if not self.path.exists():
             return Verification(self.path, 0, (), (f"there is no ledger at {self.path}",))
         problems = self._chain.problems()
-        entries, states = 0, []
+        entries, states, notes = 0, [], list[str]()
         try:
             with self._chain.reading() as pages:
                 entries = len(pages.heads)
@@ -207,9 +210,10 @@ class Ledger:
                     states.append((name, balance.epsilon, balance.spent, balance.charges))
                     if balance.charges and not balance.admitted:
                         problems.append(f"account {name!r} holds charges beyond its limit")
+                notes += pages.remarkable()
         except ValueError as error:
             problems += [] if str(error) in problems else [str(error)]
-        return Verification(self.path, entries, tuple(states), tuple(problems))
+        return Verification(self.path, entries, tuple(states), tuple(problems), tuple(notes))
 
     def adopt(self) -> None:
         """Let a file that was copied or restored be used from now on; the file says so for good."""
@@ -338,23 +342,26 @@ def replay(pages: Pages, path: Path) -> dict[str, _Account]:
         try:
             if body["type"] == "opened":
                 limits = check_budget(body["epsilon"], body["delta"])
-                if body["account"] in accounts or account_name(body["account"]) != body["account"]:
+                name = spelling(body["account"])
+                if name in accounts:
                     raise ValueError("opened twice")
-                accounts[body["account"]] = _Account(Balance(*limits, check_kind(body["kind"], limits[1])))
+                accounts[name] = _Account(Balance(*limits, check_kind(body["kind"], limits[1])))
             elif body["type"] == "charged":
-                account, charge = accounts[body["account"]], _charge(body)
+                account, charge = accounts[spelling(body["account"])], _charge(body)
                 account.charges.append((charge, account.balance.plus(total_cost(charge.events), charge.claim)))
             elif body["type"] not in ("ledger", "adopted", "migrated"):
                 raise ValueError("unknown entry")
+            date_of(body)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             raise ValueError(f"ledger {path} is damaged: entry {number} means nothing") from None
     return accounts
 
 
 def _known(accounts: dict[str, _Account], account: LedgerAccount) -> _Account:
-    if account.name not in accounts:
+    name = spelling(account.name)
+    if name not in accounts:
         raise ValueError(f"account {account.name!r} does not exist in {account.ledger.path}")
-    return accounts[account.name]
+    return accounts[name]
 
 
 def _title(account: LedgerAccount) -> str:

@@ -111,6 +111,11 @@ class SubsampledGaussian(Gaussian):
 
     rate: float = 1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.folds:
+            raise ValueError(f"{self.name!r}: Poisson samples overlap, so they do not compose in parallel")
+
     def _event(self, rho: float, count: int) -> events.Event:
         return events.SubsampledGaussian(1 / math.sqrt(2 * rho), self.rate, count)
 

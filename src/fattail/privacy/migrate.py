@@ -61,3 +61,4 @@ def _rewrite(db: sqlite3.Connection, chain: Chain) -> None:
     for body in (*opened, *charged):
         pages.append(body)
     chain.store(db, pages, 0)
+    chain._check_format(db)  # views and triggers of the old file would outlive its tables

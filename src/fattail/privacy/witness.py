@@ -28,11 +28,11 @@ class Witness:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path.resolve()
+        self.path = Path(os.path.realpath(path))
         home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
         temporary = Path(tempfile.gettempdir()).resolve() in self.path.parents
         self._folder = None if temporary else Path(home) / "fattail" / "ledgers"
-        self._by_path = "path-" + hashlib.sha256(str(self.path).encode()).hexdigest()[:32]
+        self._by_path = "path-" + hashlib.sha256(os.fsencode(self.path)).hexdigest()[:32]
 
     def check(self, name: str, heads: list[str]) -> None:
         """Refuse a file whose chain lacks the last entry that this machine wrote into it."""
@@ -54,8 +54,15 @@ class Witness:
                 f"its place, remove {self._folder / self._by_path} (it remembers {name})"
             )
 
-    def record(self, name: str, heads: list[str]) -> None:
-        """Remember the last entry. A state folder that cannot be written remembers nothing."""
+    def record(self, name: str, heads: list[str], *, adopted: bool = False) -> None:
+        """Remember the last entry. A state folder that cannot be written remembers nothing.
+
+        Writers come here after they let go of the file, so a later one may have been faster: only
+        an older state that somebody adopts makes what is remembered shorter.
+        """
+        known = self._read(name).get("entries", 0)
+        if not adopted and isinstance(known, int) and known >= len(heads):
+            return
         self._write(name, {"entries": len(heads), "hash": heads[-1], "path": str(self.path)})
         if self._read(self._by_path).get("id") != name:
             self._write(self._by_path, {"id": name, "path": str(self.path)})

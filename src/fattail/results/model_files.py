@@ -20,23 +20,13 @@ from typing import Any
 import numpy as np
 
 import fattail
+from fattail import catalog
 from fattail.privacy import PrivacyReport, ReleaseRecord
 from fattail.privacy.events import Event
 
 SCHEMA = "fattail-model/2"
 # Version 1 wrote arrays as nested lists with numpy's names of types.
 READABLE = ("fattail-model/1", SCHEMA)
-ESTIMATORS = (
-    "DPMean",
-    "DPLinearRegression",
-    "DPHuberRegressor",
-    "DPLogisticRegression",
-    "DPSparseRegressor",
-    "DPSparseClassifier",
-    "DPGaussianMixture",
-    "DPMixtureOfRegressions",
-    "DPMissingCovariateRegression",
-)
 # A million coefficients take 20 MB. An item of JSON costs Python up to about 100 bytes.
 MOST_BYTES = 1 << 26
 MOST_ITEMS = 1 << 22
@@ -69,8 +59,8 @@ def save_model(estimator: Any, path: Any, *, feature_names: Sequence[str] | None
     True
     """
     name = type(estimator).__name__
-    if name not in ESTIMATORS:
-        raise ValueError(f"only estimators of this library can be saved ({', '.join(ESTIMATORS)}), got {name}")
+    if name not in catalog.names():
+        raise ValueError(f"only estimators of this library can be saved ({', '.join(catalog.names())}), got {name}")
     if not isinstance(getattr(estimator, "privacy_", None), PrivacyReport):
         raise ValueError(f"this {name} is not fitted: nothing to save")
     names = getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names
@@ -126,14 +116,14 @@ def read_model(path: Any) -> dict[str, Any]:
     if len(data) > MOST_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > MOST_ITEMS:
         raise ValueError(f"{path} is larger than a fattail model can be")
     try:
-        content: dict[str, Any] = json.loads(data.decode("ascii"), parse_constant=_refuse)
+        content: dict[str, Any] = json.loads(data.decode("ascii"), parse_constant=_refuse, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise ValueError(f"{path} is not a fattail model") from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema not in READABLE:
         found = f"schema {schema[:40]!r}" if isinstance(schema, str) else "no schema"
         raise ValueError(f"{path} is not a model this version can read: {found}, expected one of {', '.join(READABLE)}")
-    if content.get("estimator") not in ESTIMATORS:
+    if content.get("estimator") not in catalog.names():
         raise ValueError(f"{path} names an estimator that does not exist")
     kinds = {"parameters": dict, "fitted": dict, "feature_names": list | None, "about": dict, "privacy": dict}
     wrong = sorted(name for name, kind in kinds.items() if name not in content or not isinstance(content[name], kind))
@@ -146,8 +136,16 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names occur once: of two, programs read the last and people the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
 def _rebuilt(content: Mapping[str, Any]) -> Any:
-    estimator = getattr(fattail, content["estimator"])()
+    estimator = catalog.load(content["estimator"])()
     known = set(estimator.get_params()) - {"ledger"}
     for name, value in content["parameters"].items():
         if name not in known:
@@ -177,8 +175,14 @@ def _rebuilt(content: Mapping[str, Any]) -> Any:
 
 def _try_out(estimator: Any, columns: int) -> None:
     """Predict one row of zeros, so that parts that do not fit together show here."""
-    if hasattr(estimator, "mean_") and (np.shape(estimator.mean_), np.shape(estimator.interval_)) != ((columns,), (columns, 2)):
+    if isinstance(estimator, fattail.DPMean) and (np.shape(estimator.mean_), np.shape(estimator.interval_)) != (
+        (columns,),
+        (columns, 2),
+    ):
         raise ValueError("the means are not those of the columns")
+    if hasattr(estimator, "summary"):
+        with np.errstate(all="ignore"):
+            str(estimator.summary())
     if hasattr(estimator, "predict"):
         names = estimator.__dict__.pop("feature_names_in_", None)
         with np.errstate(all="ignore"):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fattail._tools.escape import for_figure
+from fattail._tools.extras import extra
 
 COLORS = ("#0b6e99", "#c1531b", "#4a7c2f", "#7a4fa3", "#8a6d1a", "#5b6775")
 
@@ -121,8 +122,7 @@ def budget(account: Any, *, ax: Any = None) -> Any:
 def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
-    from matplotlib import pyplot
-
+    pyplot = extra("matplotlib.pyplot", "plots")
     _, ax = pyplot.subplots(figsize=(6, 3.8), layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fattail._tools.escape import for_terminal
+from fattail._tools.extras import extra
 from fattail.privacy.listeners import Progress, watch
 
 __all__ = ["Progress", "progress_bar", "watch"]
@@ -24,17 +25,15 @@ def progress_bar(title: str = "fitting", console: Any = None) -> Iterator[None]:
     ...     model = fattail.DPMean().fit(np.ones((2000, 1)))  # doctest: +ELLIPSIS
     mean ...
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
+    rich = extra("rich.progress", "cli")
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("releases; {task.fields[name]}", markup=False),
-        TimeElapsedColumn(),  # a pass over a long file takes a while, and something should move meanwhile
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TextColumn("releases; {task.fields[name]}", markup=False),
+        rich.TimeElapsedColumn(),  # a pass over a long file takes a while, and something should move meanwhile
     )
-    with Bar(*columns, console=console, transient=console is not None) as bar:
+    with rich.Progress(*columns, console=console, transient=console is not None) as bar:
         task = bar.add_task(for_terminal(title), total=None, name="")
         with watch(lambda p: bar.update(task, completed=p.done, total=p.total, name=for_terminal(p.name))):
             yield

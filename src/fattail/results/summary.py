@@ -19,6 +19,8 @@ from fattail._tools.escape import Html, for_terminal, fragment, tag
 Floats = NDArray[np.float64]
 
 INTERCEPT = "intercept"
+CONFIDENCE = 0.95
+"""The usual level of intervals."""
 _MOST_LINES = 60
 """Rows of the text and the page; ``to_frame`` has all of them."""
 _HEAD = ("", "coefficient", "std. error", "z", "p", "low", "high")
@@ -56,7 +58,7 @@ class Summary:
     names: tuple[str, ...]
     coefficient: Floats
     standard_error: Floats
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     joint: bool = False
     title: str = ""
 

@@ -38,14 +38,25 @@ Floats = NDArray[np.float64]
 UNIT = 2.0**30
 """Units of the supremum in which the fast map is evaluated and quantised."""
 
+# What `sup` accepts.
 _BETA_RANGE = (0.1, 100.0)
+# Standard deviations beyond which a normal tail is zero as a float.
+_FAR_OUT = 40.0
+# Arguments below which the map is the identity to the last bit.
+_IDENTITY = 1e-150
+# Where the end of the core is looked for: the cubic part has turned before the upper end.
+_CORE_RANGE = (0.01, 1.5)
+# Part of the Chebyshev interval that is probed: its end is the supremum at infinity.
+_PROBED = 0.999
+# Part of the supremum that the core may reach.
+_BELOW = 0.99
 _FIRST, _STEP = 3, 6  # the kernels take this many steps of Horner's rule first, and then at a time
 _FINE, _QUICK = 9e-13, 1e-10  # errors: of `smooth`, and of the kernels' tables
 _ROOT2 = math.sqrt(2.0)
-_PLATEAU = 2.0 * _ROOT2 / 3.0
+_PLATEAU = 2.0 * _ROOT2 / 3
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _NODES = _ROOT2 * _NODES
-_WEIGHTS = _ROOT2 / math.sqrt(2.0 * math.pi) * _WEIGHTS * (_NODES - _NODES**3 / 6.0)
+_WEIGHTS = _ROOT2 / math.sqrt(2.0 * math.pi) * _WEIGHTS * (_NODES - _NODES**3 / 6)
 
 
 def sup(beta: float) -> float:
@@ -59,19 +70,19 @@ def sup(beta: float) -> float:
 def _near(a: Floats, k: float) -> Floats:
     """Evaluate the closed form, for ``0 < a <= k/4`` where it does not cancel."""
     b = a / k
-    minus = np.minimum((_ROOT2 - a) / b, 40.0)  # exp(-800) is 0: capping changes nothing
-    plus = np.minimum((_ROOT2 + a) / b, 40.0)
+    minus = np.minimum((_ROOT2 - a) / b, _FAR_OUT)
+    plus = np.minimum((_ROOT2 + a) / b, _FAR_OUT)
     tail_minus, tail_plus = ndtr(-minus), ndtr(-plus)
     pdf_minus, pdf_plus = (np.exp(-v * v / 2.0) / math.sqrt(2.0 * math.pi) for v in (minus, plus))
     tails = tail_minus + tail_plus
     value: Floats = (
         a * (1.0 - b * b / 2.0)
-        - a**3 / 6.0
+        - a**3 / 6
         + _PLATEAU * (tail_minus - tail_plus)
-        - (a - a**3 / 6.0) * tails
+        - (a - a**3 / 6) * tails
         + b * (1.0 - a * a / 2.0) * (pdf_plus - pdf_minus)
         + a * b * b / 2.0 * (tails + plus * pdf_plus + minus * pdf_minus)
-        + b**3 / 6.0 * ((2.0 + minus**2) * pdf_minus - (2.0 + plus**2) * pdf_plus)
+        + b**3 / 6 * ((2.0 + minus**2) * pdf_minus - (2.0 + plus**2) * pdf_plus)
     )
     return value
 
@@ -98,7 +109,7 @@ def reference(a: ArrayLike, beta: float) -> Floats:
     k, top = math.sqrt(beta), sup(beta)
     x = np.abs(a.ravel())
     value = np.where(x > 0.0, x, 0.0)  # below 1e-150 the map is the identity; NaN counts as 0
-    near, far = (x > 1e-150) & (x <= k / 4.0), x > k / 4.0
+    near, far = (x > _IDENTITY) & (x <= k / 4.0), x > k / 4.0
     value[near] = _near(x[near], k)
     value[far] = _far(x[far], k)
     result: Floats = np.copysign(np.minimum(value, top), a.ravel()).reshape(a.shape)
@@ -125,14 +136,14 @@ class Table(NamedTuple):
 
 def _core(beta: float, target: float) -> float:
     """Find the largest argument for which the core polynomial is within the target error."""
-    grid = np.geomspace(0.01, 1.5, 4001)
-    error = np.abs(grid * (1.0 - grid**2 * (1.0 / 6.0 + 0.5 / beta)) - reference(grid, beta))
+    grid = np.geomspace(*_CORE_RANGE, 4001)
+    error = np.abs(grid * (1.0 - grid**2 * (1 / 6 + 0.5 / beta)) - reference(grid, beta))
     return float(grid[max(int(np.argmax(error > target)) - 1, 0)])
 
 
 def _tail(beta: float, core: float, target: float) -> Floats:
     """Fit the map beyond the core at Chebyshev points, with as many terms as the target error needs."""
-    probes = np.cos(np.pi * np.linspace(0.0, 0.999, 997))
+    probes = np.cos(np.pi * np.linspace(0.0, _PROBED, 997))
 
     def values(u: Floats) -> Floats:
         return reference(core * np.sqrt(4.0 / (u + 1.0) - 1.0), beta)
@@ -149,11 +160,11 @@ def _tail(beta: float, core: float, target: float) -> Floats:
 def table(beta: float, target: float = _QUICK) -> Table:
     """Build the evaluator of one ``beta`` to an absolute error, in milliseconds; public arithmetic only."""
     scale = UNIT / sup(beta)
-    kappa = (scale * (1.0 / 6.0 + 0.5 / beta)) ** (1.0 / 3.0)
+    kappa = (scale * (1 / 6 + 0.5 / beta)) ** (1 / 3)
     nearest = _core(beta, target)
     core, slope = kappa * nearest, scale / kappa
     # The kernels bound the square of the core polynomial's argument, up to rounding, and not its value.
-    if not (3.0 * core**2 < slope and core * (slope - core**2) < 0.99 * UNIT):
+    if not (3 * core**2 < slope and core * (slope - core**2) < _BELOW * UNIT):
         raise AssertionError("the core polynomial must increase to less than the supremum")
     tail = scale * _tail(beta, nearest, target)
     return Table(kappa, core, slope, tail, sup(beta))

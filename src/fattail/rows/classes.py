@@ -75,8 +75,17 @@ class Labels:
         values = y if is_column(y) else as_vector(array_of(y))
         if not isinstance(self.classes[1], str) and (not strict or number_type(type_of(values)) is not None):
             values = target_of(values, strict=False)
-        first, second = (attempt("comparing labels", _equal, values, label) for label in self.classes)
+        first, second = (self._at(values, label, strict) for label in self.classes)
         return np.where(second, 1.0, np.where(first, 0.0, np.nan))
+
+    def _at(self, values: Any, label: Any, strict: bool) -> NDArray[np.bool_]:
+        """Where a label is; nowhere, if it is too late to refuse a type that cannot be compared with it."""
+        try:
+            return attempt("comparing labels", _equal, values, label)
+        except Refusal:
+            if strict:
+                raise
+            return np.zeros(len(values), dtype=bool)
 
 
 def _holds_labels(kind: Any) -> bool:

@@ -59,6 +59,9 @@ class Dask(Source):
         self._targets: list[Any] | None = None
         self._digests: list[bytes] | None = None
 
+    def forget(self) -> None:
+        self._digests = None
+
     def take_column(self, name: str) -> None:
         if self.columns is None or name not in self.columns:
             raise Refusal(f"y={name!r} is not a column; there are {self.columns}")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.rows.classes import Labels
+from fattail.rows.door import Refusal
 from fattail.rows.order import Fold, Sample
 from fattail.rows.passes import Block, Job, Partial, cut, picked
 from fattail.rows.sources import Arrays, Reader, as_source
@@ -27,6 +28,8 @@ BLOCK_BYTES = 1 << 22
 WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
 # A subset of the rows up to this size is worth its memory: it is found by reading all of them.
 KEEP_BYTES = 1 << 27
+# Sums of integers below 7 * 2**30, one for each row, stay within 64 bits.
+MOST_ROWS = 1 << 30
 # Rows of a block are a multiple of this: kernels take rows in small groups, and leftovers cost more.
 ROW_GROUP = 16
 
@@ -62,6 +65,8 @@ class PrivateData:
     def __init__(self, X: Any, y: Any = None, *, labels: Labels | None = None, block_bytes: int | None = None) -> None:
         self._source = as_source(X, y, labels)
         self.n, self.d = self._source.n, self._source.d
+        if self.n > MOST_ROWS:
+            raise Refusal(f"sums are exact for at most {MOST_ROWS:,} rows, got {self.n:,}")
         self._fold: Fold | None = None  # the rows that count, if not all of the source's
         self._copied: Fold | None = None  # the rows that the source holds, in their secret order
         self._block_rows = block_rows(self._source.row_bytes, block_bytes)
@@ -81,7 +86,13 @@ class PrivateData:
 
     def with_labels(self, labels: Labels) -> PrivateData:
         """The same rows, their target read as labels."""
-        other = PrivateData(self._source, labels=labels)
+        return self._like(PrivateData(self._source, labels=labels))
+
+    def for_one_fit(self) -> PrivateData:
+        """The same rows, without what a source remembers of earlier fits."""
+        return self._like(PrivateData(self._source.for_one_fit()))
+
+    def _like(self, other: PrivateData) -> PrivateData:
         other.n, other._block_rows, other._fold, other._copied = self.n, self._block_rows, self._fold, self._copied
         return other
 

@@ -161,6 +161,14 @@ def array_of(values: Any) -> NDArray[Any]:
     return attempt("making an array", np.asarray, values)
 
 
+def _array_of(values: Any, strict: bool) -> NDArray[Any]:
+    """The same; where it is too late to refuse text, each cell of a list stays what it is: written out, it may be rounded."""
+    array = array_of(values)
+    if strict or array.dtype.kind not in "US" or hasattr(values, "dtype"):
+        return array
+    return attempt("making an array", np.asarray, values, object)
+
+
 def rows_of(X: Any, *, strict: bool = True) -> Any:
     """The canonical form of rows: an array, ``Columns`` or CSR, whose slices are of the same kind.
 
@@ -176,7 +184,7 @@ def rows_of(X: Any, *, strict: bool = True) -> Any:
         if not columns:
             raise Refusal("there are no columns left to read")
         return Columns(columns, SINGLE if all(k == SINGLE for k in schema.kinds.values()) else DOUBLE)
-    rows = X if sparse.issparse(X) else array_of(X)
+    rows = X if sparse.issparse(X) else _array_of(X, strict)
     if len(rows.shape) != 2 or (strict and number_type(rows.dtype) is None):
         raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape} and type {shown(rows.dtype)}")
     return _canonical_csr(rows) if sparse.issparse(rows) else rows if number_type(rows.dtype) else _cells(rows)
@@ -225,7 +233,8 @@ def _numbers(values: Any, strict: bool) -> NDArray[Any]:
         return attempt("reading a column", as_array, values)
     if strict:
         raise Refusal(f"only numbers can be read, got type {shown(type_of(values))}")
-    return _cells(attempt("reading a column", as_array, values))
+    cells = attempt("reading a column", as_array, values)
+    return _cells(cells) if cells.ndim == 1 else np.full(len(values), np.nan)  # a cell of several numbers is none
 
 
 def _cells(values: NDArray[Any]) -> Floats:
@@ -257,7 +266,7 @@ def target_of(y: Any, *, strict: bool = True) -> Floats:
     y = single_column(y)
     if is_column(y):
         return np.asarray(_numbers(y, strict), dtype=np.float64)
-    values = array_of(y)
+    values = _array_of(y, strict)
     if strict and number_type(values.dtype) is None:
         raise Refusal(f"y must hold numbers, got type {shown(values.dtype)}")
     return as_vector(np.asarray(values, dtype=np.float64) if number_type(values.dtype) else _cells(values))

@@ -3,7 +3,7 @@
 The promise is for a table as a multiset of rows, in whatever order it is kept, so nothing may depend on where a
 row stands. Every position gets a secret label that is independent of all values, and the rows are ranked by their
 labels. A fold is an interval of ranks. The labels of a position follow from a key and the position alone, so a
-stream is never held in memory and every worker of a cluster finds the same ones. Proof: ``labels.proof.md``.
+stream is never held in memory and every worker of a cluster finds the same ones. Proof: ``order.proof.md``.
 """
 
 from __future__ import annotations

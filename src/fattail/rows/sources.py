@@ -107,6 +107,15 @@ class Source(ABC):
         """Memory that a row of a block is taken to need: by the number of columns alone, which is public."""
         return 12 * min(self.d, STORED) + 8 if self.is_sparse else 8 * self.d
 
+    def for_one_fit(self) -> Source:
+        """The same rows, with nothing remembered: whether they differ from those of an earlier fit must not be seen."""
+        other = copy.copy(self)
+        other.forget()
+        return other
+
+    def forget(self) -> None:  # noqa: B027 (most sources remember nothing)
+        """Forget what the rows were when they were read."""
+
     def with_target(self, y: Any, labels: Labels | None = None) -> Source:
         """The same rows with a target: an array of n numbers, or of labels, or the name of a column."""
         if y is None and labels is None:
@@ -163,6 +172,9 @@ class Reader(Source):
 
     repeats: bool = True
     _seen: bytes | None = None
+
+    def forget(self) -> None:
+        self._seen = None
 
     def read(self, start: int, stop: int) -> Iterator[Chunk]:
         """Rows ``[start, stop)`` in order, in chunks of any size.

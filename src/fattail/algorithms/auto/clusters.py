@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.parts.em_units import Units, shrink
+from fattail.algorithms.parts.em_units import LatentUnits, shrink
 from fattail.algorithms.registry import registered
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Gram, symmetric
@@ -33,16 +33,78 @@ from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 
-# Of counts, means and variances in a row's squared length; a spherical variance averages over columns.
-_SPHERICAL, _DIAGONAL = (0.1, 0.75, 0.15), (0.1, 0.65, 0.25)
-_EARLY, _LATE = 8, 4
-STEPS = _EARLY + _LATE
-_REACH = 3.0  # half-width of histograms in standard deviations
-_LINE_CELLS = 30
-_MAP_CELLS = 4096
-_MOST = 4  # directions of the map
-_EXCESS = 1.35  # an eigenvalue this much above the smallest one shows clusters
-_GAIN = 0.05  # log-likelihood per row by which clusters must beat one normal to earn a direction
+
+@dataclass(frozen=True)
+class Constants:
+    """Numbers of the method; set by hand in the first version, and ``benchmarks/tuning/vary.py clusters`` varies them."""
+
+    units: float = 0.1
+    gram: float = 0.08
+    lines: float = 0.1
+    map: float = 0.08
+    lift: float = 0.06
+    early: float = 0.2
+    late: float = 0.44
+    """Shares of the budget: columns' units, second moments, histograms along lines (diagonal clusters only), the map, its lift to
+    all columns, early and late EM steps. They are relative: spherical clusters spread the share of the lines over the rest."""
+    early_steps: int = 8
+    late_steps: int = 4
+    spherical: tuple[float, float, float] = (0.1, 0.75, 0.15)
+    diagonal: tuple[float, float, float] = (0.1, 0.65, 0.25)
+    """Parts of counts, means and variances in a row's squared length; a spherical variance averages over columns."""
+    first_radius: float = 1.1
+    first_room: float = 0.3
+    """Radius of first moments in standard deviations: the first times the root of d, plus the second."""
+    second_radius: float = 2.0
+    """Radius of second moments, over the root of 2 d, which is their deviation."""
+    evident: float = 5.0
+    """Noise deviations that a cluster's share must exceed; a cluster that noise could have made is held at this size."""
+    least_share: float = 0.005
+    """Least share of a cluster whatever the noise."""
+    slowest: float = 0.2
+    fastest: float = 4.0
+    """Least and largest factor by which a step may change a variance."""
+    least_variance: float = 1e-4
+    most_variance: float = 16.0
+    """Range of a cluster's variance in squared units of its column."""
+    longest: float = 2.0
+    """Most standard deviations by which a step may move a mean."""
+    gram_radius: float = 1.2
+    """Radius of second moments in units, over the root of d."""
+    least_moment: float = 0.05
+    """Least variance along a direction, in squared units: noise can make a released one negative."""
+    least_eigenvalue: float = 0.02
+    """The same for an eigenvalue, over the largest."""
+    reach: float = 3.0
+    """Half-width of histograms in standard deviations."""
+    line_cells: int = 30
+    map_cells: int = 4096
+    """Cells of a histogram along a line, and most cells of the map."""
+    most_directions: int = 4
+    """Directions of the map."""
+    excess: float = 1.35
+    """An eigenvalue this much above the smallest one shows clusters."""
+    gain: float = 0.05
+    """Log-likelihood per row by which clusters must beat one normal to earn a direction."""
+    widest: float = 1.5
+    """Largest width of K clusters along a direction, over its spread and times K: more would make one cell of all."""
+    line_noise: float = 2.0
+    map_noise: float = 3.0
+    """Noise deviations that a count must exceed to be taken for rows, on lines and on the map."""
+    least_width: float = 0.1
+    """Least width of a cluster over the spread, for the size of cells."""
+    rows_per_cell: float = 10.0
+    """Noise deviations that the average cell of the map should hold."""
+    finest: float = 1.5
+    """Most cells per width of a cluster."""
+    narrowest: float = 1e-3
+    """Least variance of a cluster on the map over that of all points."""
+
+
+CONSTANTS = Constants()
+# What keeps public arithmetic on the map from dividing by zero: a variance of points that are all alike, an empty share.
+FLAT, TINY_SHARE = 1e-9, 1e-12
+STEPS = CONSTANTS.early_steps + CONSTANTS.late_steps
 
 
 @dataclass(frozen=True)
@@ -93,11 +155,12 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
     covariance_type : {"spherical", "diag"}
         Spherical clusters are sought in the columns' common unit, diagonal ones in each column's own.
     """
-    d, spherical = data.d, covariance_type == "spherical"
-    units = Units(d, 0.1, centred=True)
-    gram, lines, cells = Gaussian("second moments", 0.08), Gaussian("line histograms", 0.1), Gaussian("map", 0.08)
-    lift = Gaussian("means on the map", 0.06)
-    early, late = Gaussian("early EM steps", 0.2, count=_EARLY), Gaussian("late EM steps", 0.44, count=_LATE)
+    c, d, spherical = CONSTANTS, data.d, covariance_type == "spherical"
+    units = LatentUnits(d, c.units, centred=True)
+    gram, lines, cells = Gaussian("second moments", c.gram), Gaussian("line histograms", c.lines), Gaussian("map", c.map)
+    lift = Gaussian("means on the map", c.lift)
+    early = Gaussian("early EM steps", c.early, count=c.early_steps)
+    late = Gaussian("late EM steps", c.late, count=c.late_steps)
     curator.plan(*units.mechanisms, gram, *(() if spherical else (lines,)), cells, lift, early, late)
 
     center, scale = units.release(curator, data)
@@ -107,11 +170,11 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
     def standard(block: Block) -> Floats:
         return np.asarray((block.X - center) / scale)
 
-    moments = symmetric(curator.release(gram, Gram(radius=1.2 * math.sqrt(d), scale=scale, center=center).mean(data)))
+    moments = symmetric(curator.release(gram, Gram(radius=c.gram_radius * math.sqrt(d), scale=scale, center=center).mean(data)))
     if spherical:
         axes, widths = _principal(moments, K)
     else:
-        sizes = np.sqrt(np.maximum(np.diag(moments), 0.05))  # finer than octaves
+        sizes = np.sqrt(np.maximum(np.diag(moments), c.least_moment))  # finer than octaves
         scale, moments = scale * sizes, moments / np.outer(sizes, sizes)
         axes, widths = _telling(curator, lines, data, standard, moments, K)
     spread = _spread_along(axes, moments)
@@ -123,11 +186,11 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
         curator, lift, data, clusters, standard, lambda Z: on_map.responsibilities(_kernels.product(Z, axes) / spread), spherical
     )
     path = []
-    for t in range(_EARLY + _LATE):
-        release = early if t < _EARLY else late
+    for t in range(c.early_steps + c.late_steps):
+        release = early if t < c.early_steps else late
         clusters = _m_step(curator, release, data, clusters, standard, clusters.responsibilities, spherical)
         path.append(clusters)
-    tail = path[-_LATE:]
+    tail = path[-c.late_steps :]
     return Clusters(
         np.mean([c.weights for c in tail], axis=0),
         center + scale * np.mean([c.means for c in tail], axis=0),
@@ -145,8 +208,9 @@ def _m_step(
     spherical: bool,
 ) -> Clusters:
     """New weights, means and variances from one release around the old ones."""
-    (K, d), (a0, a1, a2) = old.means.shape, (math.sqrt(a) for a in (_SPHERICAL if spherical else _DIAGONAL))
-    first, second = 1.1 * math.sqrt(d) + 0.3, 2.0 * math.sqrt(2.0 * d)
+    c = CONSTANTS
+    (K, d), (a0, a1, a2) = old.means.shape, (math.sqrt(a) for a in (c.spherical if spherical else c.diagonal))
+    first, second = c.first_radius * math.sqrt(d) + c.first_room, c.second_radius * math.sqrt(2.0 * d)
     spread = np.sqrt(old.variances)
 
     def rows(block: Block) -> tuple[Floats, None]:
@@ -163,15 +227,15 @@ def _m_step(
     noise = curator.noise(release, bounded.sensitivity)
     released = curator.release(release, bounded)
     # A cluster that the noise could have made is held at a size that the noise could not.
-    count = np.maximum(released[:K] / a0, max(5.0 * noise / a0, 0.005))
+    count = np.maximum(released[:K] / a0, max(c.evident * noise / a0, c.least_share))
     moments = released[K:].reshape(K, 2, d) / count[:, None, None]
     shift = moments[:, 0] * (first / a1)
     # Around the old mean: too large while means still move, but never too small, and the same in the end.
     factor = 1.0 + moments[:, 1] * (second / a2)
     if spherical:
         factor = np.broadcast_to(factor.mean(axis=1, keepdims=True), (K, d))
-    variances = np.clip(old.variances * np.clip(factor, 0.2, 4.0), 1e-4, 16.0)
-    return Clusters(count / count.sum(), old.means + np.clip(shift, -2.0, 2.0) * spread, variances)
+    variances = np.clip(old.variances * np.clip(factor, c.slowest, c.fastest), c.least_variance, c.most_variance)
+    return Clusters(count / count.sum(), old.means + np.clip(shift, -c.longest, c.longest) * spread, variances)
 
 
 def _principal(moments: Floats, K: int) -> tuple[Floats, Floats]:
@@ -180,11 +244,11 @@ def _principal(moments: Floats, K: int) -> tuple[Floats, Floats]:
     The smallest eigenvalue is the clusters' own variance, what exceeds it is due to their means.
     """
     values, vectors = np.linalg.eigh(moments)
-    values = np.maximum(values, 0.02 * values[-1])
-    most = min(max(K - 1, 1), len(values), _MOST)
-    chosen = max(int(np.sum(values[-most:] > _EXCESS * values[0])), 1)
+    values = np.maximum(values, CONSTANTS.least_eigenvalue * values[-1])
+    most = min(max(K - 1, 1), len(values), CONSTANTS.most_directions)
+    chosen = max(int(np.sum(values[-most:] > CONSTANTS.excess * values[0])), 1)
     top = slice(-1, -chosen - 1, -1)
-    return vectors[:, top], np.minimum(np.sqrt(values[0] / values[top]), 1.5 / K)
+    return vectors[:, top], np.minimum(np.sqrt(values[0] / values[top]), CONSTANTS.widest / K)
 
 
 def _telling(
@@ -195,26 +259,26 @@ def _telling(
     Eigenvectors and axes are candidates; a histogram along each says whether K clusters explain it
     better than one normal.
     """
-    d = data.d
+    c, d = CONSTANTS, data.d
     candidates = np.column_stack([np.linalg.eigh(moments)[1][:, ::-1][:, :K], np.eye(d)])
     size = _spread_along(candidates, moments)
 
     def codes(block: Block) -> Floats:
-        return np.asarray((_kernels.product(standard(block), candidates) / size / _REACH + 1.0) * (_LINE_CELLS / 2.0))
+        return np.asarray((_kernels.product(standard(block), candidates) / size / c.reach + 1.0) * (c.line_cells / 2.0))
 
-    bounded = Histogram(_LINE_CELLS, candidates.shape[1]).counts(data, codes)
+    bounded = Histogram(c.line_cells, candidates.shape[1]).counts(data, codes)
     noise = curator.noise(release, bounded.sensitivity)
     counts = curator.release(release, bounded)
-    gain, width = np.transpose([_line_gain(np.where(c > 2.0 * noise, c, 0.0), K) for c in counts])
+    gain, width = np.transpose([_line_gain(np.where(line > c.line_noise * noise, line, 0.0), K) for line in counts])
     chosen: list[Floats] = []
     widths: list[float] = []
-    for _ in range(min(max(K - 1, 1), d, _MOST)):
+    for _ in range(min(max(K - 1, 1), d, c.most_directions)):
         rest = candidates.copy()
         for q in chosen:
             rest -= np.outer(q, q @ rest)
         length = np.linalg.norm(rest, axis=0)
         best = int(np.argmax(gain * length**2))
-        if chosen and gain[best] * length[best] ** 2 < _GAIN:
+        if chosen and gain[best] * length[best] ** 2 < c.gain:
             break
         chosen.append(rest[:, best] / length[best])
         widths.append(float(width[best]))
@@ -222,16 +286,16 @@ def _telling(
 
 
 def _spread_along(axes: Floats, moments: Floats) -> Floats:
-    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ik,kj->j", axes, moments, axes), 0.05)))
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ik,kj->j", axes, moments, axes), CONSTANTS.least_moment)))
 
 
 def _middles(cells: int) -> Floats:
-    return np.asarray(((np.arange(cells) + 0.5) / cells * 2.0 - 1.0) * _REACH)
+    return np.asarray(((np.arange(cells) + 0.5) / cells * 2.0 - 1.0) * CONSTANTS.reach)
 
 
 def _line_gain(counts: Floats, K: int) -> tuple[float, float]:
     """By how much K clusters beat one normal on a line, and their width relative to the whole."""
-    points = _middles(_LINE_CELLS)[:, None]
+    points = _middles(CONSTANTS.line_cells)[:, None]
     if np.count_nonzero(counts) <= K:
         return 0.0, 1.0
     share = counts / counts.sum()
@@ -245,13 +309,14 @@ def _map(
     curator: Curator, release: Gaussian, data: PrivateData, place: Callable[[Block], Floats], widths: Floats, K: int
 ) -> Clusters:
     """Clusters fitted to a private histogram over a few directions, in units of the spread along each."""
-    wanted = 2.0 * _REACH / np.clip(widths, 0.1, 1.0)
-    budget = min(_MAP_CELLS, data.n / (10.0 * curator.noise(release, 1.0)))
+    c = CONSTANTS
+    wanted = 2.0 * c.reach / np.clip(widths, c.least_width, 1.0)
+    budget = min(c.map_cells, data.n / (c.rows_per_cell * curator.noise(release, 1.0)))
     factor = float(budget / np.prod(wanted)) ** (1.0 / len(wanted))
-    shape = np.maximum(3, (wanted * min(1.5, factor)).astype(int))
+    shape = np.maximum(3, (wanted * min(c.finest, factor)).astype(int))
 
     def codes(block: Block) -> Floats:
-        cell = np.clip(np.floor((place(block) / _REACH + 1.0) * shape / 2.0), 0.0, shape - 1.0)
+        cell = np.clip(np.floor((place(block) / c.reach + 1.0) * shape / 2.0), 0.0, shape - 1.0)
         code = np.zeros(len(cell))
         for j, k in enumerate(shape):
             code = code * k + cell[:, j]
@@ -261,7 +326,7 @@ def _map(
     noise = curator.noise(release, bounded.sensitivity)
     counts = curator.release(release, bounded)[0]
     points = np.stack(np.meshgrid(*map(_middles, shape), indexing="ij"), axis=-1).reshape(-1, len(shape))
-    keep = counts > 3.0 * noise
+    keep = counts > c.map_noise * noise
     if keep.sum() < 2 * K:
         warn_utility("the noise hides the clusters: more rows, a larger epsilon or fewer components are needed")
         keep = np.argsort(-counts)[: 2 * K]
@@ -275,16 +340,16 @@ def weighted_em(points: Floats, weights: Floats, K: int, restarts: int) -> tuple
     """
     rng = np.random.default_rng(0)
     share = weights / weights.sum()
-    whole = np.maximum(share @ (points - share @ points) ** 2, 1e-9)
+    whole = np.maximum(share @ (points - share @ points) ** 2, FLAT)
     best: tuple[Clusters, float] | None = None
     for _ in range(restarts):
         clusters = Clusters(np.full(K, 1.0 / K), _seeds(points, share, K, whole, rng), np.tile(whole / K**2, (K, 1)))
         for _ in range(40):
             R = clusters.responsibilities(points) * share[:, None]
-            size = R.sum(axis=0) + 1e-12
+            size = R.sum(axis=0) + TINY_SHARE
             means = (R.T @ points) / size[:, None]
             within = np.sum([R[:, k] @ (points - means[k]) ** 2 for k in range(K)], axis=0)
-            clusters = Clusters(size / size.sum(), means, np.tile(np.maximum(within, 1e-3 * whole), (K, 1)))
+            clusters = Clusters(size / size.sum(), means, np.tile(np.maximum(within, CONSTANTS.narrowest * whole), (K, 1)))
         likelihood = float(share @ np.logaddexp.reduce(clusters.log_joint(points), axis=1))
         if best is None or likelihood > best[1]:
             best = clusters, likelihood
@@ -295,6 +360,6 @@ def weighted_em(points: Floats, weights: Floats, K: int, restarts: int) -> tuple
 def _seeds(points: Floats, share: Floats, K: int, whole: Floats, rng: np.random.Generator) -> Floats:
     chosen = [points[rng.choice(len(points), p=share)]]
     for _ in range(K - 1):
-        distance = np.min([np.sum((points - c) ** 2 / whole, axis=1) for c in chosen], axis=0) * share + 1e-12
+        distance = np.min([np.sum((points - c) ** 2 / whole, axis=1) for c in chosen], axis=0) * share + TINY_SHARE
         chosen.append(points[rng.choice(len(points), p=distance / distance.sum())])
     return np.array(chosen)

@@ -17,19 +17,62 @@ Every release is a mean of rows inside a unit ball.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.algorithms.parts.em import Fit, InBall, Schedule, mixture_start, regressions_start, room, run
+from fattail.algorithms.parts.em import InBall, LatentFit, Schedule, mixture_start, regressions_start, room, run
 from fattail.algorithms.parts.em_models import Terms, missing_terms, mixture_terms, regressions_terms
-from fattail.algorithms.parts.em_units import Units, column_moments, response, whitener
+from fattail.algorithms.parts.em_units import LatentUnits, column_moments, response, whitener
 from fattail.algorithms.registry import registered
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Numbers of one model; set by hand in the first version, and ``benchmarks/tuning/vary.py`` varies them (em_...).
+
+    Attributes
+    ----------
+    schedule : Schedule
+        Steps and their shares of the budget.
+    ball : float
+        Radius of a gradient, in units of a typical residual, before `room` widens it.
+    excess : float
+        Largest excess of a squared residual that counts for the noise level, over the noise level.
+    units, centered_units : float
+        Share of the budget for units, and where columns have a center too.
+    start : float
+        Share of the release that starts the fit.
+    moments : float
+        Share of the covariates' second moments; 0 where none are needed.
+    cut : float
+        Standardized residual beyond which a row with missing cells counts less.
+    """
+
+    schedule: Schedule
+    ball: float
+    excess: float
+    units: float
+    centered_units: float = 0.0
+    start: float = 0.0
+    moments: float = 0.0
+    cut: float = math.inf
+
+
+# Shares of a model add up to one, those of its schedule included.
+CLUSTERS = Constants(Schedule(4, 4, 0.2, 0.62, step=1.2, averaged=4), ball=1.05, excess=4.0, units=0.04, start=0.14)
+REGRESSIONS = Constants(
+    Schedule(8, 5, 0.2, 0.47, step=1.3, averaged=5), ball=0.9, excess=6.0, units=0.06, centered_units=0.1, start=0.2, moments=0.07
+)
+MISSING = Constants(
+    Schedule(9, 5, 0.24, 0.46, step=1.1, averaged=5), ball=1.2, excess=6.0, units=0.1, centered_units=0.12, moments=0.12, cut=2.0
+)
 
 
 @registered(
@@ -40,16 +83,16 @@ Floats = NDArray[np.float64]
     changed="dpem2020's gradient EM with private units, a private start, a learnt noise level and averaged late steps",
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
-def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | None) -> Fit:
+def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | None) -> LatentFit:
     """Two balanced clusters ``+-beta`` with spherical noise of unknown size.
 
     The top eigenvalue of the second moments is ``|beta|^2 + variance``, the others are the
     variance. Rows are measured from the origin, which the model makes the centre.
     """
-    schedule = Schedule(4, 4, 0.2, 0.62, step=1.2, averaged=4)
-    bounding = InBall(1.05 * room(curator, data), 4.0 * math.sqrt(2.0 / data.d))
+    c, schedule = CLUSTERS, CLUSTERS.schedule
+    bounding = InBall(c.ball * room(curator, data), c.excess * math.sqrt(2.0 / data.d))
     known = None if noise_scale is None else noise_scale**2
-    size, start = TopK("row length", 0.04), Gaussian("second moments", 0.14)
+    size, start = TopK("row length", c.units), Gaussian("second moments", c.start)
     curator.plan(size, start, *schedule.mechanisms)
     beta, variance = mixture_start(curator, size, start, data, known or 0.0)
 
@@ -57,7 +100,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
         return mixture_terms(block.X, None, beta, variance)
 
     beta, variance, path = run(curator, data, terms, bounding, schedule, beta, variance, known)
-    return Fit(beta, variance if known is None else known, path=path)
+    return LatentFit(beta, variance if known is None else known, path=path)
 
 
 @registered(
@@ -68,7 +111,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
     changed="dpem2020's gradient EM with private units, a private start, a learnt noise level and averaged late steps",
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
-def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> Fit:
+def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> LatentFit:
     """Two balanced regressions ``y = offset +- (<beta, x> + intercept) + noise``.
 
     Covariates are decorrelated by a private second-moment matrix whose off-diagonal part is
@@ -76,12 +119,11 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     of x weighted ``+1/2`` where ``|y|`` is above a private middle value and ``-1/2`` elsewhere have
     beta as top eigenvector, and each row's weight in that matrix is at most 1/2.
     """
-    d = data.d
-    schedule = Schedule(8, 5, 0.2, 0.47, step=1.3, averaged=5)
-    bounding = InBall(0.9 * room(curator, data), 6.0)
+    c, d, schedule = REGRESSIONS, data.d, REGRESSIONS.schedule
+    bounding = InBall(c.ball * room(curator, data), c.excess)
     known = None if noise_scale is None else noise_scale**2
-    units = Units(d + 1, 0.1 if fit_intercept else 0.06, fit_intercept)
-    gram, start = Gaussian("covariate moments", 0.07), Gaussian("spectral start", 0.2)
+    units = LatentUnits(d + 1, c.centered_units if fit_intercept else c.units, fit_intercept)
+    gram, start = Gaussian("covariate moments", c.moments), Gaussian("spectral start", c.start)
     curator.plan(*units.mechanisms, gram, start, *schedule.mechanisms)
     center, scale = units.release(curator, data)
     W = whitener(curator, gram, data, center[:d], scale[:d])
@@ -106,7 +148,7 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     coef = W @ beta[:d]
     inside = float(beta[d] - coef @ center[:d]) if fit_intercept else 0.0
     middle = offset + float(beta[-1]) if fit_intercept else 0.0
-    return Fit(coef, variance if known is None else known, inside, middle, path=path[:, :d] @ W.T)
+    return LatentFit(coef, variance if known is None else known, inside, middle, path=path[:, :d] @ W.T)
 
 
 @registered(
@@ -117,19 +159,18 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     changed="dpem2020's gradient EM with private units, a private start, a learnt noise level and averaged late steps",
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
-def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> Fit:
+def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> LatentFit:
     """Regression on independent normal covariates of which some are missing (NaN).
 
     Missing entries are integrated out under ``N(center_j, spread_j^2)``, whose parameters
     are released first. At ``beta = 0`` the first step is the covariance of y with what is observed,
     so no other start is needed.
     """
-    d = data.d
-    schedule = Schedule(9, 5, 0.24, 0.46, step=1.1, averaged=5)
-    bounding = InBall(1.2 * room(curator, data), 6.0)
+    c, d, schedule = MISSING, data.d, MISSING.schedule
+    bounding = InBall(c.ball * room(curator, data), c.excess)
     known = None if noise_scale is None else noise_scale**2
-    units = Units(d + 1, 0.12 if fit_intercept else 0.1, fit_intercept)
-    moments = Gaussian("covariate moments", 0.12)
+    units = LatentUnits(d + 1, c.centered_units if fit_intercept else c.units, fit_intercept)
+    moments = Gaussian("covariate moments", c.moments)
     curator.plan(*units.mechanisms, moments, *schedule.mechanisms)
     center, scale = units.release(curator, data)
     middle, spread, power = column_moments(curator, moments, data, center, scale, fit_intercept)
@@ -137,13 +178,15 @@ def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float |
 
     def terms(block: Block, beta: Floats, variance: float) -> Terms:
         Z = _with_constant((block.X - middle[:d]) / spread, fit_intercept)
-        return missing_terms(Z, response(block) - offset, beta, variance, cut=2.0)
+        return missing_terms(Z, response(block) - offset, beta, variance, cut=c.cut)
 
     start = np.zeros(d + fit_intercept)
     beta, variance, path = run(curator, data, terms, bounding, schedule, start, max(power, known or 0.0), known)
     coef = beta[:d] / spread
     intercept = offset + float(beta[d] - coef @ middle[:d]) if fit_intercept else 0.0
-    return Fit(coef, variance if known is None else known, intercept, center=middle[:d], spread=spread, path=path[:, :d] / spread)
+    return LatentFit(
+        coef, variance if known is None else known, intercept, center=middle[:d], spread=spread, path=path[:, :d] / spread
+    )
 
 
 def _with_constant(Z: Floats, wanted: bool) -> Floats:

@@ -27,7 +27,7 @@ import numpy as np
 
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.joint_moments import JointFit
-from fattail.algorithms.parts.linear_rows import WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
+from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
 from fattail.algorithms.parts.newton import Model, Wide, narrow_pays
 from fattail.algorithms.parts.support_fit import centre, centre_plan
 from fattail.algorithms.registry import registered
@@ -140,7 +140,7 @@ class Budget:
 
 @registered(
     "auto",
-    estimators=("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression"),
+    estimators=LINEAR,
     paper="fattail",
     algorithm="-",
     changed="not from a paper: private units, matched second moments, bounded Newton steps",

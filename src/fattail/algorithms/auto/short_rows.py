@@ -10,6 +10,7 @@ gradient exceeds its own noise.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,50 +36,78 @@ from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Ball, Clip
 from fattail.rows.data import Block, PrivateData
 
-SCREENING, GRADIENTS, SQUARES = 0.35, 0.4, 0.06
-STEPS = 4
+
+@dataclass(frozen=True)
+class Constants:
+    """Numbers of the method; set by hand in the first version, and ``benchmarks/tuning/vary.py short_rows`` varies them."""
+
+    screening: float = 0.35
+    gradients: float = 0.4
+    squares: float = 0.06
+    """Shares of the budget: scores of all columns, gradients of all steps, second moments of the chosen columns."""
+    small: float = 0.8
+    """Share of each small release of a step (its size, its curvature, the intercept), in units of one selection of a scale."""
+    steps: int = 4
+    middle: float = 0.5
+    """Quantile of sizes that noise is least likely to miss by far."""
+    upper: float = 0.75
+    """Quantile of row lengths and changes: most rows are shorter."""
+    clipping: float = 0.6
+    """Quantile of gradient lengths at which they are clipped."""
+    prior: float = 10.0
+    """Noise deviations of a second moment that are added to it: a column whose moment is noise is not moved far."""
+    least_bend: float = 1 / 64
+    """Least curvature along a step, over half its bound."""
+    least_curvature: float = 0.1
+    """Least mean curvature of the intercept's step, over the largest."""
+
+
+CONSTANTS = Constants()
 
 
 def short_rows_fit(
     curator: Curator, data: PrivateData, loss: Loss, k: int, *, feature_scale: Floats, fit_intercept: bool
 ) -> tuple[Floats, float]:
     """At most ``k`` coefficients and an intercept. Parameters and privacy as for `screened_fit`."""
+    c = CONSTANTS
+    times = c.steps + 1
+    small = c.small * times * SCALE
     entries, width, norm = TopK("typical feature", SCALE), TopK("row norm", SCALE), TopK("row norm on the support", SCALE)
     response = centre_plan(loss) if fit_intercept else ()
     spread = (TopK("scale of residuals", SCALE),) if math.isinf(loss.slope) else ()
-    scores, second = Gaussian("scores of all columns", SCREENING), Gaussian("second moments", SQUARES)
-    clipping, gradients = TopK("clipping scale", 2 * SCALE, count=2), Gaussian("gradient", GRADIENTS, count=STEPS)
-    along = TopK("size of a step", 0.8 * (STEPS + 1) * SCALE, count=STEPS + 1)
-    curved = Gaussian("curvature along a step", 0.8 * (STEPS + 1) * SCALE, count=STEPS + 1)
-    level = (Gaussian("intercept", 0.8 * (STEPS + 1) * SCALE, count=STEPS + 1),) if fit_intercept else ()
+    scores, second = Gaussian("scores of all columns", c.screening), Gaussian("second moments", c.squares)
+    clipping, gradients = TopK("clipping scale", 2 * SCALE, count=2), Gaussian("gradient", c.gradients, count=c.steps)
+    along = TopK("size of a step", small, count=times)
+    curved = Gaussian("curvature along a step", small, count=times)
+    level = (Gaussian("intercept", small, count=times),) if fit_intercept else ()
     curator.plan(entries, *response, *spread, width, scores, norm, second, clipping, gradients, along, curved, *level)
 
-    entry = typical(curator, entries, data, lambda b: typical_entry(b, feature_scale), 0.5)
+    entry = typical(curator, entries, data, lambda b: typical_entry(b, feature_scale), c.middle)
     fit = Fit(loss, feature_scale, entry, fit_intercept)
     if fit_intercept:
         fit.intercept = centre(curator, data, loss, response)
     psi = (
-        typical(curator, spread[0], data, fit.residual, 0.5)
+        typical(curator, spread[0], data, fit.residual, c.middle)
         if spread
         else float(max(expit(fit.intercept), expit(-fit.intercept)))
     )
     # Rows beyond the radius are shortened, which costs nothing where most rows are as long: take a low one.
-    radius = HALF_OCTAVE * typical(curator, width, data, lambda b: np.sqrt(squared_lengths(b.X, feature_scale**-2.0)), 0.5)
+    radius = HALF_OCTAVE * typical(curator, width, data, lambda b: np.sqrt(squared_lengths(b.X, feature_scale**-2.0)), c.middle)
     chosen, gradient, noise = _standing_out(curator, scores, data, fit, psi, radius, min(k, data.d))
     fit.add(chosen)
 
-    radius = typical(curator, norm, data, fit.row_norms, 0.75)
+    radius = typical(curator, norm, data, fit.row_norms, c.upper)
     moments, uncertain = squares(curator, second, data, fit, radius)
-    weights = 1 / (np.maximum(moments, 0.0) + 10 * uncertain)
+    weights = 1 / (np.maximum(moments, 0.0) + c.prior * uncertain)
     seen, clip = 1, math.inf
-    for t in range(STEPS + 1):
+    for t in range(c.steps + 1):
         moved = _descend(curator, along, curved, data, fit, gradient, noise / math.sqrt(seen), weights)
         for mechanism in level:
             _level(curator, mechanism, data, fit, psi)
-        if t == STEPS:
+        if t == c.steps:
             break
         if t < clipping.count:
-            clip = min(clip, HALF_OCTAVE * typical(curator, clipping, data, fit.block_sizes, 0.6))
+            clip = min(clip, HALF_OCTAVE * typical(curator, clipping, data, fit.block_sizes, c.clipping))
         fresh, noise_fresh = clipped_gradient(curator, gradients, data, fit, clip)
         if moved or t == 0:
             gradient, noise, seen = fresh[: fit.support.size], noise_fresh, 1
@@ -118,14 +147,14 @@ def _descend(
         return fit.along(block, direction)
 
     # Most rows may have none of the columns: a step is no smaller than what one typical entry makes of it.
-    size = max(typical(curator, along, data, change, 0.75) / HALF_OCTAVE, fit.unit * float(np.max(np.abs(direction))))
+    size = max(typical(curator, along, data, change, CONSTANTS.upper) / HALF_OCTAVE, fit.unit * float(np.max(np.abs(direction))))
 
     def curvature(block: Block) -> tuple[Any, None]:
         return (fit.loss.second(fit.predictor(block), block.y) * change(block) ** 2)[:, None], None
 
     half = 2 * fit.loss.curvature * size**2
     mean = Clip(center=half, bound=half).mean(data, curvature, width=1)
-    bend = max(float(curator.release(curved, mean.to("l2"))[0]), half / 64)
+    bend = max(float(curator.release(curved, mean.to("l2"))[0]), half * CONSTANTS.least_bend)
     fit.theta = fit.theta + descent / bend * direction
     return descent > 0
 
@@ -141,4 +170,4 @@ def _level(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, p
     bound = psi if fit.has_tails else 1.0
     mean = Clip(center=np.array([0.0, 0.5]), bound=np.array([bound, 0.5])).mean(data, rows, width=2)
     residual, curvature = curator.release(mechanism, mean.to("l2"))
-    fit.intercept += float(residual) / (fit.loss.curvature * max(float(curvature), 0.1))
+    fit.intercept += float(residual) / (fit.loss.curvature * max(float(curvature), CONSTANTS.least_curvature))

@@ -31,6 +31,7 @@ from fattail.algorithms.parts.support_fit import (
     typical_entry,
 )
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Logistic, Loss, Needs, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.privacy.calibration import gaussian_multiplier
@@ -48,6 +49,12 @@ ROUGH_STEPS, FINAL_STEPS = (0.3, 0.7), (0.2, 0.3, 0.5)
 CARRY, CARRY_AUTO = 0.3, 0.2
 # Where much more could be carried than is asked for, this share of it is tried as well and the best are kept.
 SPARE = 0.03
+# Most of the budget that the typical entry may take, and the noise deviations per half of the rows that it should have.
+MOST_ENTRY, CLEAR = 0.1, 30
+# Unit over the typical magnitude: root mean square over mean, 1.25 for normal columns and more for heavier tails.
+UNIT = 1.4
+# Quantile of residuals at which they are clipped while columns are chosen: low, since a screen needs signs more than sizes.
+RESIDUALS = 0.35
 
 
 def selection_noise(curator: Curator, share: float, k: int = 1) -> float:
@@ -66,7 +73,7 @@ def carried(curator: Curator, n: int, d: int, multiple: float) -> int:
 
 @registered(
     "auto",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="this library",
     algorithm="screen, fit, shrink",
     changed="new: private screening by bounded products, Newton steps on the chosen columns, empirical-Bayes shrinkage",
@@ -111,7 +118,7 @@ def screened_fit(
         k = sparsity or max(most, n // 20)
         return short_rows_fit(curator, data, loss, k, feature_scale=scale, fit_intercept=fit_intercept)
     # All else is in this unit, and of 900 octaves that hold nothing noise must lift none by n / 2 rows.
-    entries = TopK("typical feature", min(0.1, max(SCALE, (30 * selection_noise(curator, 1.0) / n) ** 2)))
+    entries = TopK("typical feature", min(MOST_ENTRY, max(SCALE, (CLEAR * selection_noise(curator, 1.0) / n) ** 2)))
     if selection_noise(curator, entries.share) > n / 20:  # no scale of so few rows can be told from noise
         curator.plan(entries)
         typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
@@ -144,13 +151,13 @@ def screened_fit(
     rough = (release for fit in fits for release in fit)
     curator.plan(entries, *response, *centers, *units, *spread, *level, *(() if everything else screens), *rough, *final)
     # Typical magnitudes are means, units are closer to root mean squares.
-    unit = 1.4 * typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
+    unit = UNIT * typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
     fit = Fit(loss, unit * scale, 1.0, fit_intercept)
     if fit_intercept:
         fit.intercept = centre(curator, data, loss, response)
     expected = math.inf if sparsity is None else float(sparsity)
     for screen, plan in zip(screens, fits, strict=True):
-        psi = typical(curator, spread[0], data, fit.residual, 0.35) if spread else 0.5
+        psi = typical(curator, spread[0], data, fit.residual, RESIDUALS) if spread else 0.5
         chosen = np.arange(d) if everything else _screen(curator, screen, level, data, fit, psi)
         if centers:
             fit.center[chosen] = column_medians(curator, centers[0], data, columns=chosen)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from fattail.algorithms.parts.defaults import DESCENT_SHARE
 from fattail.algorithms.parts.linear_rows import DESCENT_NEEDS, LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
 from fattail.algorithms.registry import registered
 from fattail.privacy import Curator, Gaussian, SubsampledGaussian
@@ -38,12 +39,13 @@ def clipped_descent(
     p = data.d + 1
     clip = math.sqrt(p) if clip is None else clip
     units = Units.planned(p)
-    gradient: Gaussian = Gaussian("gradient", 0.84, count=descent.n_iter, folds=descent.splitting)
+    gradient: Gaussian = Gaussian("gradient", DESCENT_SHARE, count=descent.n_iter, folds=descent.splitting)
     if batch_size is not None:
         rate = min(1.0, batch_size / data.n)  # sampling makes a release cheaper, so it may take a larger share
-        gradient = SubsampledGaussian("gradient", 0.84 / rate, count=descent.n_iter, rate=rate)
+        gradient = SubsampledGaussian("gradient", DESCENT_SHARE / rate, count=descent.n_iter, rate=rate)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     w, path = np.zeros(p), []
     for fold in descent.folds(curator, data.n):
         rows = curator.sample_rows(gradient, data.n) if isinstance(gradient, SubsampledGaussian) else fold

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.iht import Options, Peeling, Units, hard_thresholding
+from fattail.algorithms.parts.iht import Options, Peeling, SparseUnits, hard_thresholding
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Needs, Squared
 from fattail.privacy import Bounded, Curator
 from fattail.robust import Clip
@@ -19,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @registered(
     "iht_squared",
-    estimators=("DPSparseRegressor",),
+    estimators=Offered("sparse", "numbers"),
     paper="cai2021",
     algorithm="DP-SLR",
     changed="exact calibration in place of a lemma for epsilon <= 0.5 and s >= 10; all rows at each step",
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 def iht_squared(curator: Curator, data: PrivateData, options: Options) -> tuple[Floats, float]:
     """Hard thresholding on the squared loss with clipped responses and predictions (Cai, Wang and Zhang 2021)."""
     n_iter, loss = options.n_iter or 6, Squared()
-    units, peeling = Units(options, loss), Peeling.planned(options, n_iter)
+    units, peeling = SparseUnits(options, loss), Peeling.planned(options, n_iter)
     curator.plan(*units.mechanisms, peeling.select, peeling.release)
     K, tau, level = units.find(curator, data)
     R = 4 * tau if options.response_clip is None else tau  # the method assumes light tails: clip far out

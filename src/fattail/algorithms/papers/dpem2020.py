@@ -4,6 +4,23 @@ Theorem 2 is ``smoothed_mean``, Theorem 3 ``local_mean``, Algorithm 1 ``clipped_
 Theorem 3 applied to gradients ``local_em``. Common to the EM variants: corrected gradients
 (``em_models``), exact sensitivities and composition, full batches by default (a factor ``sqrt(T)`` less noise
 than splitting), and where a number that the paper assumes known is missing, a released one.
+
+================  =========================================  ======================================================
+paper             here                                       where
+================  =========================================  ======================================================
+tau               ``moment_bound``                           Theorem 2; Algorithm 2, input
+s                 ``s``, ``scale``                           Theorem 2; Algorithm 2, line 1
+beta (precision)  ``BETA``, ``math.sqrt(log_d)``             Theorem 2; Algorithm 2, line 1
+epsilon~          ``_epsilon_tilde``                         Algorithm 2, line 1
+zeta              ``failure``                                Algorithm 2, line 1
+D_t               ``folds`` of the schedule, with ``split``  Algorithm 2, line 1
+beta^0            ``problem.init``, or ``problem.start``     Algorithms 1 and 2, input
+nabla q_i         ``_terms(problem)``                        Algorithm 1, line 2; Algorithm 2, line 3
+C                 ``clip``, the radius of ``InBall``         Algorithm 1, line 3
+g^(t-1)           ``Smoothed``                               Algorithm 2, lines 3 and 4
+eta, T            ``schedule.step``, ``schedule.steps``      Algorithm 1, lines 1 and 4; Algorithm 2, lines 2 and 5
+beta^t            ``beta`` of ``run``                        Algorithm 1, line 4; Algorithm 2, line 5
+================  =========================================  ======================================================
 """
 
 from __future__ import annotations
@@ -18,13 +35,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.algorithms.parts.em import Fit, InBall, Rows, Schedule, mixture_start, regressions_start, room, run
+from fattail.algorithms.parts.em import InBall, LatentFit, Rows, Schedule, mixture_start, regressions_start, room, run
 from fattail.algorithms.parts.em_models import MODELS, Model, Terms, missing_terms
 from fattail.algorithms.parts.em_units import bounded_size, response
 from fattail.algorithms.parts.estimates import Estimate, Noise, additive, noise_std, per_column
 from fattail.algorithms.parts.pilot import Pilot
 from fattail.algorithms.parts.scale import local_octaves, magnitude_quantile
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.privacy import Bounded, Curator, Fold, Gaussian, Laplace, Mechanism, TopK
 from fattail.robust import Ball, Smooth, catoni
 from fattail.robust.base import ONE
@@ -125,25 +143,29 @@ def local_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto") 
 
 def _scale_of(magnitude: Floats, share: Floats, error: float, noise: float) -> float:
     """Scale with the smallest sum of squared bias and noise, given noisy shares of rows per octave."""
-    believed = np.where(share > 4.5 * error, share, 0.0)
+    believed = np.where(share > _BELIEVED * error, share, 0.0)
     bias = np.maximum(magnitude - magnitude[:, None], 0.0) @ believed
     return float(magnitude[np.argmin(bias**2 + (noise * magnitude) ** 2)])
 
 
-ESTIMATORS = {
-    "gaussian_mixture": "DPGaussianMixture",
-    "mixture_of_regressions": "DPMixtureOfRegressions",
-    "missing_covariates": "DPMissingCovariateRegression",
-}
-
+# Numbers of the three models that the paper leaves open, set by hand in the first version: early and late steps; scale of the
+# smoothed map, in typical gradients; radius of the ball around it; step.
 _STEPS = {"gaussian_mixture": (4, 4), "mixture_of_regressions": (7, 5), "missing_covariates": (7, 5)}
 _SCALES = {"gaussian_mixture": 1.0, "mixture_of_regressions": 1.5, "missing_covariates": 2.0}
 _BALL = 0.45
 _STEP = {"gaussian_mixture": 1.3, "mixture_of_regressions": 1.3, "missing_covariates": 1.2}
+_SIZE, _START = 0.04, 0.16  # shares of a private start: the size of a row or response, and second moments
+_LATE = 3.0  # budget of a late step over that of an early one
+_CLIPPED_EXCESS = 6.0  # most excess of a squared residual, over the noise level, that the clipped method counts
+_DEVIATIONS = 3.0  # of the excess, and of a standardized residual with missing cells, that the smoothed method allows
+_LEAST_RATIO = 1.2  # of d to the failure probability: the paper's logarithm of it must be positive
+_SHORTEST = 0.2  # step of the local method
+_SKEW_ROOM = 1.3  # room of missing covariates over that of the others: their gradients are skewed
+_BELIEVED = 4.5  # noise deviations that a share of rows must exceed
 
 
 @dataclass(frozen=True)
-class Problem:
+class LatentProblem:
     """A model of ``em_models`` with what the user knows.
 
     Parameters
@@ -181,8 +203,8 @@ class Problem:
         if self.n_iter is not None:
             late = max(self.n_iter // 3, 1)
             early = self.n_iter - late
-        unit = 1.0 / (early + 3.0 * late)
-        return Schedule(early, late, early * unit, 3.0 * late * unit, self.step or _STEP[self.model], averaged=late)
+        unit = 1.0 / (early + _LATE * late)
+        return Schedule(early, late, early * unit, _LATE * late * unit, self.step or _STEP[self.model], averaged=late)
 
     def start(self, curator: Curator, data: PrivateData, mechanisms: tuple[Mechanism, ...]) -> tuple[Floats, float]:
         """Public point as given, or the private start; with a noise variance that fits it."""
@@ -209,8 +231,8 @@ class Problem:
         if self.init is not None and self.known is not None:
             return ()
         if self.model == "missing_covariates":
-            return (TopK("size of the response", 0.04),)
-        return (TopK("size of a row", 0.04), Gaussian("spectral start", 0.16))
+            return (TopK("size of the response", _SIZE),)
+        return (TopK("size of a row", _SIZE), Gaussian("spectral start", _START))
 
 
 @dataclass(frozen=True)
@@ -273,20 +295,20 @@ class LocalSmooth(Smooth):
         return 2.0 * ONE * math.sqrt(self.reports)
 
 
-def _terms(problem: Problem, cut: float = math.inf) -> Callable[[Block, Floats, float], Terms]:
+def _terms(problem: LatentProblem, cut: float = math.inf) -> Callable[[Block, Floats, float], Terms]:
     model = problem.terms(cut)
     return lambda block, beta, variance: model(np.asarray(block.X, dtype=np.float64), block.y, beta, variance)
 
 
 @registered(
     "clipped",
-    estimators=tuple(ESTIMATORS.values()),
+    estimators=Offered("mixture"),
     paper="dpem2020",
     algorithm="Algorithm 1",
     changed="exact noise (2C/n) sqrt(T) sigma instead of an unnamed constant; corrected gradients",
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
-def clipped_em(curator: Curator, data: PrivateData, problem: Problem, clip: float) -> Fit:
+def clipped_em(curator: Curator, data: PrivateData, problem: LatentProblem, clip: float) -> LatentFit:
     """Algorithm 1: gradients clipped to ``clip`` in l2, T full-batch steps, the last iterate.
 
     *Privacy.* Two clipped gradients differ by at most ``2 clip`` in l2.
@@ -295,17 +317,17 @@ def clipped_em(curator: Curator, data: PrivateData, problem: Problem, clip: floa
     mechanisms = problem.start_mechanisms
     curator.plan(*mechanisms, *schedule.mechanisms)
     beta, variance = problem.start(curator, data, mechanisms)
-    excess = 0.0 if problem.known is not None else 6.0
+    excess = 0.0 if problem.known is not None else _CLIPPED_EXCESS
     if problem.known is not None:
         variance = problem.known
     bounding = InBall(clip, excess, absolute=True)
     beta, variance, path = run(curator, data, _terms(problem), bounding, schedule, beta, variance, problem.known)
-    return Fit(beta, variance, path=path)
+    return LatentFit(beta, variance, path=path)
 
 
 @registered(
     "smoothed",
-    estimators=tuple(ESTIMATORS.values()),
+    estimators=Offered("mixture"),
     paper="dpem2020",
     algorithm="Algorithm 2",
     changed="eq. (23) sums over one batch and is clamped to its supremum; epsilon~ with its radical; "
@@ -313,8 +335,8 @@ def clipped_em(curator: Curator, data: PrivateData, problem: Problem, clip: floa
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
 def smoothed_em(
-    curator: Curator, data: PrivateData, problem: Problem, moment_bound: float | None, failure: float, split: bool
-) -> Fit:
+    curator: Curator, data: PrivateData, problem: LatentProblem, moment_bound: float | None, failure: float, split: bool
+) -> LatentFit:
     """Algorithm 2: every coordinate of the gradient by the smoothed mean.
 
     As printed with ``split`` (disjoint batches, last iterate) and a ``moment_bound`` tau:
@@ -327,7 +349,7 @@ def smoothed_em(
         curator.folds(data.n, schedule.steps)  # too few rows must be said before anything is charged
     mechanisms = problem.start_mechanisms
     curator.plan(*mechanisms, *schedule.mechanisms)
-    log_d = math.log(max(data.d / failure, 1.2))
+    log_d = math.log(max(data.d / failure, _LEAST_RATIO))
     scale = None
     if moment_bound is not None:
         m = data.n / schedule.steps if split else data.n
@@ -335,21 +357,23 @@ def smoothed_em(
     multiple = _SCALES[problem.model] * _margin(curator, data, problem)
     bounding = Smoothed(multiple, scale, _excess(problem, data), math.sqrt(log_d), 0.0 if split else _BALL)
     beta, variance = problem.start(curator, data, mechanisms)
-    cut = math.inf if split else 3.0
+    cut = math.inf if split else _DEVIATIONS
     beta, variance, path = run(curator, data, _terms(problem, cut), bounding, schedule, beta, variance, problem.known)
-    return Fit(beta, variance if problem.known is None else problem.known, path=path)
+    return LatentFit(beta, variance if problem.known is None else problem.known, path=path)
 
 
 @registered(
     "local",
-    estimators=tuple(ESTIMATORS.values()),
+    estimators=Offered("mixture"),
     paper="dpem2020",
     algorithm="Theorem 3 in Algorithm 2",
     changed="exact range of a report; T reports per user composed; needs a public start",
     test="tests/estimators/test_mixture.py::test_fuzz",
     claim="(epsilon, delta)-local DP for each user's T reports",
 )
-def local_em(curator: Curator, data: PrivateData, problem: Problem, moment_bound: float | None, failure: float) -> Fit:
+def local_em(
+    curator: Curator, data: PrivateData, problem: LatentProblem, moment_bound: float | None, failure: float
+) -> LatentFit:
     """Algorithm 2 with Theorem 3: every user smooths and adds noise to the gradient, in each of T rounds.
 
     A local start costs more than it brings, so it is public, and data are expected in units in
@@ -361,26 +385,26 @@ def local_em(curator: Curator, data: PrivateData, problem: Problem, moment_bound
     curator.plan(*schedule.mechanisms)
     if problem.step is None:  # half the noise's standard deviation, in units of s
         noise = curator.noise(schedule.mechanisms[-1], 2.0 * math.sqrt(data.d / data.n))
-        schedule = replace(schedule, step=min(max(0.5 / noise, 0.2), schedule.step))
+        schedule = replace(schedule, step=min(max(0.5 / noise, _SHORTEST), schedule.step))
     beta, variance = problem.start(curator, data, ())
-    log_d = math.log(max(data.d / failure, 1.2))
+    log_d = math.log(max(data.d / failure, _LEAST_RATIO))
     scale = None
     if moment_bound is not None:
         log_delta = math.log(1.0 / curator.delta)
         scale = data.n**0.25 * math.sqrt(curator.epsilon * moment_bound) / (log_d * log_delta**0.25)
     bounding = Smoothed(_SCALES[problem.model], scale, 0.0, math.sqrt(log_d), reports=data.n)
     beta, variance, path = run(curator, data, _terms(problem), bounding, schedule, beta, variance, problem.known)
-    return Fit(beta, variance if problem.known is None else problem.known, path=path)
+    return LatentFit(beta, variance if problem.known is None else problem.known, path=path)
 
 
-def _margin(curator: Curator, data: PrivateData, problem: Problem) -> float:
+def _margin(curator: Curator, data: PrivateData, problem: LatentProblem) -> float:
     """Room for rows as n grows; gradients of missing covariates are skewed and gain from more of it."""
-    return 1.3 * room(curator, data) if problem.model == "missing_covariates" else room(curator, data, least=1.0)
+    return _SKEW_ROOM * room(curator, data) if problem.model == "missing_covariates" else room(curator, data, least=1.0)
 
 
-def _excess(problem: Problem, data: PrivateData) -> float:
+def _excess(problem: LatentProblem, data: PrivateData) -> float:
     """Three standard deviations of the excess under the model."""
-    return 3.0 * math.sqrt(2.0 / (data.d if problem.model == "gaussian_mixture" else 1))
+    return _DEVIATIONS * math.sqrt(2.0 / (data.d if problem.model == "gaussian_mixture" else 1))
 
 
 def _epsilon_tilde(epsilon: float, delta: float) -> float:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from fattail.algorithms.papers.wanggu2020 import TEACHER_NEEDS, ridge_teacher
 from fattail.algorithms.parts.geometry import top_indices
-from fattail.algorithms.parts.iht import Options, Units
+from fattail.algorithms.parts.iht import Options, SparseUnits
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Clip
@@ -22,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @registered(
     "two_stage",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="kifer2012",
     algorithm="two-stage",
     changed="blocks vote by marginal scores instead of by a lasso each; a contraction bounds the second stage, so no "
@@ -38,13 +39,13 @@ def two_stage(curator: Curator, data: PrivateData, loss: Loss, options: Options)
     rate and without the need to reach the minimum.
     """
     s, blocks = options.sparsity, max(1, round(math.sqrt(data.n)))
-    units = Units(options, loss)
+    units = SparseUnits(options, loss)
     select, release = TopK("support", 0.5, k=s), Gaussian("coefficients", 0.5)
     curator.plan(*units.mechanisms, select, release)
     K, tau, level = units.find(curator, data)
 
     def table(b: Block) -> Floats:
-        X = b.X.toarray() if hasattr(b.X, "toarray") else b.X
+        X = np.asarray(b.X.toarray() if hasattr(b.X, "toarray") else b.X, dtype=np.float64)
         response = np.clip(-loss.derivative(np.full(len(b), level), b.y), -tau, tau)
         return np.column_stack([np.clip(X, -K, K), response])
 

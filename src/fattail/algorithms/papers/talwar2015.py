@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.algorithms.parts.geometry import cross_polytope_vertex, hard_threshold
-from fattail.algorithms.parts.iht import Options, Units, residual_rows
+from fattail.algorithms.parts.iht import Options, SparseUnits, residual_rows
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Huber, Loss, Needs, Squared
 from fattail.privacy import Curator, TopK
 from fattail.robust import Clip
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @registered(
     "frank_wolfe",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="talwar2015",
     algorithm="private Frank-Wolfe",
     changed="Gumbel selection over the 2d vertices with exact composition in place of Laplace noisy minima",
@@ -35,7 +36,7 @@ def frank_wolfe(curator: Curator, data: PrivateData, loss: Loss, options: Option
     response of private size; the result is cut to ``sparsity`` entries.
     """
     n_iter, d = options.n_iter or int(np.clip(3 * options.sparsity, 10, 60)), data.d
-    units, choose = Units(options, loss), TopK("vertex", count=n_iter, folds=options.splitting)
+    units, choose = SparseUnits(options, loss), TopK("vertex", count=n_iter, folds=options.splitting)
     curator.plan(*units.mechanisms, choose)
     K, tau, level = units.find(curator, data)
     size = 2.0 if loss.promise.target == "labels" else tau

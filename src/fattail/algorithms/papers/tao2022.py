@@ -2,6 +2,24 @@
 
 Algorithm 1 is ``truncated_mean``, Algorithm 2 ``median_of_means_descent``, Algorithm 3 ``median_of_means``,
 Algorithm 4 the peeling of ``iht.Peeling``, Algorithm 5 ``iht_truncated``.
+
+=======  ====================================  ===============================================
+paper    here                                  where
+=======  ====================================  ===============================================
+1 + v    ``moment``                            Algorithm 1, line 1
+u        ``moment_bound``                      Algorithm 1, line 1
+B        ``bound``                             Algorithm 1, line 1; Algorithm 5, line 5
+mu~      ``value``                             Algorithm 1, line 3; Algorithm 3, line 12
+m        ``groups``                            Algorithm 3, line 1
+tau      ``clip``, of whole rows               Algorithm 2, line 8; Algorithm 3, line 5
+X_t      ``fold``                              Algorithm 2, lines 3 and 5; Algorithm 5, line 1
+eta, T   ``descent.step``, ``descent.n_iter``  Algorithm 2, lines 1 and 9
+Proj_W   ``descent.move``                      Algorithm 2, line 9
+s        ``options.sparsity``, in ``Peeling``  Algorithm 4
+g~^t     ``gradient``                          Algorithm 5, line 8
+eta_0    ``step``                              Algorithm 5, line 9
+Peeling  ``peeling``                           Algorithm 5, line 10
+=======  ====================================  ===============================================
 """
 
 from __future__ import annotations
@@ -12,14 +30,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.defaults import is_auto
+from fattail.algorithms.parts.defaults import DESCENT_SHARE, is_auto
 from fattail.algorithms.parts.estimates import Estimate, additive, noise_std, per_column
-from fattail.algorithms.parts.iht import Options, Peeling, hard_thresholding, residual_rows
-from fattail.algorithms.parts.iht import Units as SparseUnits
+from fattail.algorithms.parts.iht import Options, Peeling, SparseUnits, hard_thresholding, residual_rows
 from fattail.algorithms.parts.linear_rows import DESCENT_NEEDS, LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
 from fattail.algorithms.parts.pilot import Pilot
 from fattail.algorithms.parts.support_fit import typical
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Loss, Squared
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust import Ball, Clip, MedianOfMeans, Truncate
@@ -116,9 +134,10 @@ def median_of_means_descent(
     sqrt(d), at the length where clipping bias and noise balance.
     """
     p = data.d + 1
-    units, gradient = Units.planned(p), Gaussian("gradient", 0.84, count=descent.n_iter, folds=descent.splitting)
+    units, gradient = Units.planned(p), Gaussian("gradient", DESCENT_SHARE, count=descent.n_iter, folds=descent.splitting)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     rows = data.n / (descent.n_iter if descent.splitting else 1)
     noise = curator.noise(gradient, 2 * groups / rows) * math.sqrt(p)
     clip = (descent.bound(problem) * p ** (moment / 2) / noise) ** (1 / moment)
@@ -134,7 +153,7 @@ def median_of_means_descent(
 
 @registered(
     "iht_truncated",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="tao2022",
     algorithm="Algorithm 5",
     changed="all rows at each step; Gumbel selection and Gaussian release in place of Laplace peeling (Algorithm 4)",
@@ -161,6 +180,10 @@ def iht_truncated(curator: Curator, data: PrivateData, loss: Loss, options: Opti
     return hard_thresholding(curator, peeling, gradient, data.d, steps, options.radius), level
 
 
+# Budget of the private size of a row's largest entry, and the quantile of it; set by hand in the first version.
+LARGEST_SHARE, LARGEST_QUANTILE = 0.1, 0.75
+
+
 def sparse_mean(curator: Curator, data: PrivateData, sparsity: int, bound: float | None = None) -> Floats:
     """Mean of rows of which few coordinates are not zero (Algorithm 5 for ``|x - w|^2 / 2``).
 
@@ -177,7 +200,7 @@ def sparse_mean(curator: Curator, data: PrivateData, sparsity: int, bound: float
     >>> np.flatnonzero(sparse_mean(Curator(1.0, 1e-6, random_state=0), PrivateData(X), 1))
     array([7])
     """
-    size = TopK("largest entry", 0.1)
+    size = TopK("largest entry", LARGEST_SHARE)
     peeling = Peeling.planned(Options(sparsity), 1)
     curator.plan(*((size,) if bound is None else ()), peeling.select, peeling.release)
 
@@ -185,5 +208,5 @@ def sparse_mean(curator: Curator, data: PrivateData, sparsity: int, bound: float
         X = block.X.toarray() if hasattr(block.X, "toarray") else block.X
         return np.asarray(np.max(np.abs(X), axis=1))
 
-    bound = 2 * typical(curator, size, data, largest, 0.75) if bound is None else bound
+    bound = 2 * typical(curator, size, data, largest, LARGEST_QUANTILE) if bound is None else bound
     return peeling(curator, Truncate(bound=bound).mean(data))

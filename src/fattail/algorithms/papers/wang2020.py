@@ -5,17 +5,37 @@ Algorithm 4 ``smoothed_descent``. The descents work on rows in private units (``
 which cost a tenth of the budget: the paper assumes that features have about unit size. By default a
 step uses all rows and steps compose exactly; ``splitting`` gives each step its own rows, as printed,
 which costs a factor sqrt(T) in noise.
+
+=============  ============================================  ======================================================
+paper          here                                          where
+=============  ============================================  ======================================================
+m              ``blocks``                                    Algorithm 1, line 2
+s_i = f(D_Si)  ``fits``, each by ``_newton``                 Algorithm 1, line 3
+g(S), S(S)     ``Attention``, with ``aggregation="smooth"``  Algorithm 1, lines 4 and 5
+t              ``smoothness``                                Algorithm 2, line 1
+S^t            ``Trimmed``, its smooth sensitivity           Algorithm 2, line 1
+m              ``trim``                                      Algorithm 2, line 2
+a, b           ``bound``: the range is symmetric             Algorithm 2, line 2
+Z              ``SmoothNoise``                               Algorithm 2, line 3
+D_(t-1,j)      ``problem.gradient_rows(w)``                  Algorithm 3, line 3; Algorithm 4, line 3
+s              ``scale``                                     Algorithm 4, line 1
+v              ``descent.bound(problem)``                    Algorithm 4, line 1
+beta           ``beta``                                      Algorithm 4, line 1
+T, eta         ``descent.n_iter``, ``descent.step``          Algorithm 3, lines 2 and 5; Algorithm 4, lines 2 and 5
+P_W            ``descent.move``                              Algorithm 3, line 5; Algorithm 4, line 5
+=============  ============================================  ======================================================
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.defaults import is_auto
+from fattail.algorithms.parts.defaults import DESCENT_SHARE, is_auto
 from fattail.algorithms.parts.estimates import Estimate
 from fattail.algorithms.parts.linear_rows import (
     DESCENT_NEEDS,
@@ -31,12 +51,25 @@ from fattail.algorithms.parts.linear_rows import (
 )
 from fattail.algorithms.parts.scale import column_medians, column_scales
 from fattail.algorithms.registry import registered
+from fattail.losses import OWN
 from fattail.privacy import Curator, Gaussian, SmoothNoise, TopK
 from fattail.privacy.smooth_gaussian import SmoothGaussian
 from fattail.robust import Ball, Smooth, Trimmed, catoni
 from fattail.robust.attention import Attention
 from fattail.robust.blocks import block_estimates
 from fattail.rows.data import Block, PrivateData
+
+# Shares of the trimmed mean: each selection (location, scale) and the mean.
+SELECTION, MEAN = 0.1, 0.8
+# Range of bounds and scales whose squares and ratios are floats.
+SMALL, HUGE = 1e-150, 1e150
+# Precision of the smoothing noise in Algorithm 4, set by hand in the first version; the paper leaves it free.
+PRECISION = 4.6
+# Bound of a gradient in Algorithm 3, in private units: so far out that trimming takes care of it first.
+FAR = 1e3
+# Algorithm 1: exponent of the number of blocks, shares of the three stages, half-width of a ball in deviations of what is in it,
+# and the ridge that keeps the fit of a block of few rows defined. Set by hand in the first version.
+BLOCKS, STAGES, SPREAD, PULL = 0.6, (0.2, 0.25, 0.39), 1.5, 1e-3
 
 
 @registered(
@@ -57,9 +90,9 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
     """
     n, d = data.n, data.d
     # One column composes by adding epsilons (0.1, 0.1 and 0.8), several by adding rho.
-    release = SmoothNoise("mean", 0.8**2 / 2 if d == 1 else 0.8, coordinates=d, one_shot=d == 1)
+    release = SmoothNoise("mean", MEAN**2 / 2 if d == 1 else MEAN, coordinates=d, one_shot=d == 1)
     if is_auto(moment_bound):
-        share = 0.1**2 / 8 if d == 1 else 0.1
+        share = SELECTION**2 / 8 if d == 1 else SELECTION
         selections = TopK("location", share, count=d), TopK("scale", share, count=d)
         curator.plan(*selections, release)
         center = column_medians(curator, selections[0], data)
@@ -70,8 +103,8 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
         u = np.broadcast_to(np.asarray(moment_bound, dtype=np.float64), (d,))
         typical, reach = u ** (1 / moment), 10 * (n * u) ** (1 / moment)
     smoothness = curator.smoothness(release)
-    bound = np.minimum(reach, 1e150)
-    trim = math.ceil(float(np.max(np.log(2 * bound / np.maximum(typical, 1e-150)))) / smoothness)
+    bound = np.minimum(reach, HUGE)
+    trim = math.ceil(float(np.max(np.log(2 * bound / np.maximum(typical, SMALL)))) / smoothness)
     return Estimate(curator.release(release, Trimmed(min(max(trim, 1), n // 4), bound, smoothness).mean(data)))
 
 
@@ -87,16 +120,17 @@ Floats = NDArray[np.float64]
     test=TEST,
     needs=DESCENT_NEEDS,
 )
-def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descent: Descent, beta: float = 4.6) -> LinearFit:
+def smoothed_descent(curator: Curator, data: PrivateData, target: Target, descent: Descent, beta: float = PRECISION) -> LinearFit:
     """Gradient descent on coordinatewise smoothed means (Algorithm 4).
 
     Deviations: the printed scale and noise disagree by a logarithm and overspend, so noise
     follows from the scale in use; the scale balances the bias ``v / 2s`` with that noise.
     """
     p = data.d + 1
-    units, gradient = Units.planned(p), Gaussian("gradient", 0.84, count=descent.n_iter, folds=descent.splitting)
+    units, gradient = Units.planned(p), Gaussian("gradient", DESCENT_SHARE, count=descent.n_iter, folds=descent.splitting)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     rows_per_step = data.n / (descent.n_iter if descent.splitting else 1)
     noise = curator.noise(gradient, 2 * catoni.sup(beta) * math.sqrt(p) / rows_per_step)
     scale = math.sqrt(descent.bound(problem) / (2 * noise))
@@ -123,11 +157,12 @@ def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent
     used, on gradients clipped to a huge bound. ``trim`` grows until that bound no longer counts,
     to a quarter of the rows at most.
     """
-    p, bound = data.d + 1, 1e3
+    p, bound = data.d + 1, FAR
     units = Units.planned(p)
-    gradient = SmoothNoise("gradient", 0.84, count=descent.n_iter, folds=descent.splitting, coordinates=p)
+    gradient = SmoothNoise("gradient", DESCENT_SHARE, count=descent.n_iter, folds=descent.splitting, coordinates=p)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)
+    descent.warn_if_short(problem)
     smoothness = curator.smoothness(gradient)
     rows = data.n // descent.n_iter if descent.splitting else data.n
     if trim is None:
@@ -160,9 +195,9 @@ def sample_aggregate(
     with noise smaller by the number of blocks.
     """
     p = data.d + 1
-    blocks = max(1, min(data.n // (8 * p), round(data.n**0.6))) if blocks is None else blocks
+    blocks = max(1, min(data.n // (8 * p), round(data.n**BLOCKS))) if blocks is None else blocks
     units = Units.planned(p)
-    stages = [Gaussian(f"mean of fits {k + 1}", share) for k, share in enumerate((0.2, 0.25, 0.39))]
+    stages = [Gaussian(f"mean of fits {k + 1}", share) for k, share in enumerate(STAGES)]
     smooth = SmoothGaussian("centre of fits", 4.0, coordinates=p, delta=curator.delta / 2)
     curator.plan(*units.mechanisms(p), *([smooth] if aggregation == "smooth" else stages))
     problem = prepare(curator, units, data, target)
@@ -175,16 +210,16 @@ def sample_aggregate(
     if aggregation == "smooth":
         center = curator.release(smooth, Attention(REACH, curator.smoothness(smooth)).mean(fits))
     else:
-        spread = 1.5 * math.sqrt(p / (data.n / blocks) / problem.loss.curvature)
+        spread = SPREAD * math.sqrt(p / (data.n / blocks) / problem.loss.curvature)
         center, radius = np.zeros(p), REACH
         for stage in stages:
             center = curator.release(stage, Ball(center=center, radius=radius).mean(fits))
-            radius = min(radius, spread + 1.5 * math.sqrt(p) * curator.noise(stage, 2 * radius / blocks))
+            radius = min(radius, spread + SPREAD * math.sqrt(p) * curator.noise(stage, 2 * radius / blocks))
     w = problem.frame.shape.T @ center
     return problem.solution(problem.move(w, np.zeros(p), 0.0, REACH), 1)
 
 
-def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = 1e-3) -> Floats:
+def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = PULL) -> Floats:
     """Minimise the loss of one block by a fixed number of Newton steps with a little ridge; not private."""
     table = np.where(np.isfinite(table), table, 0.0)
     z, y, loss = table[:, :-1], table[:, -1], problem.fixed_loss
@@ -194,5 +229,16 @@ def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = 1e-3
         prediction = z @ w
         slope = weights * loss.derivative(prediction, y)
         hessian = (z * (weights * loss.second(prediction, y))[:, None]).T @ z / len(z) + ridge
-        w = w - np.linalg.solve(hessian, z.T @ slope / len(z) + ridge @ w)
+        step: Floats = np.asarray(np.linalg.solve(hessian, z.T @ slope / len(z) + ridge @ w), dtype=np.float64)
+        w = w - (step if type(loss) in OWN else _shortened(step, lambda v: float(loss.value(z @ v, y) @ weights), w))
     return w
+
+
+def _shortened(step: Floats, value: Callable[[Floats], float], w: Floats, halvings: int = 40) -> Floats:
+    """A step halved until it lowers the loss: far from the minimum a loss can be so flat that Newton's step overshoots."""
+    before = value(w)
+    for _ in range(halvings):
+        if value(w - step) <= before:
+            return step
+        step = step / 2
+    return np.zeros_like(step)

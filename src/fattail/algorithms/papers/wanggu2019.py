@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail.algorithms.parts.geometry import hard_threshold, project_ball
-from fattail.algorithms.parts.iht import UNITS, Options, Units, residual_rows
-from fattail.algorithms.parts.support_fit import typical
+from fattail.algorithms.parts.iht import UNITS, Options, SparseUnits, residual_rows
+from fattail.algorithms.parts.support_fit import squared_lengths, typical
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Ball
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @registered(
     "ight",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="wanggu2019",
     algorithm="DP-IGHT",
     changed="gradients are clipped, not assumed bounded; exact composition of all steps",
@@ -29,15 +30,17 @@ Floats = NDArray[np.float64]
 def dp_ight(curator: Curator, data: PrivateData, loss: Loss, options: Options) -> tuple[Floats, float]:
     """Gradient hard thresholding with Gaussian noise on all d coordinates (Wang and Gu 2019)."""
     n_iter = options.n_iter or 6
-    units = Units(options, loss)
+    units = SparseUnits(options, loss)
     length = TopK("length of a gradient", UNITS)
     release = Gaussian("gradient", count=n_iter, folds=options.splitting)
     curator.plan(*units.mechanisms, length, release)
     K, _, level = units.find(curator, data)
 
+    ones = np.ones(data.d)  # a pass must not hold on to the rows
+
     def lengths(b: Block) -> Floats:
-        X = b.X.multiply(b.X).sum(axis=1) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
-        return np.sqrt(np.asarray(X, dtype=np.float64).ravel()) * np.abs(loss.derivative(np.full(len(b), level), b.y))
+        squares = squared_lengths(b.X, ones) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)
+        return np.sqrt(squares) * np.abs(loss.derivative(np.full(len(b), level), b.y))
 
     radius = typical(curator, length, data, lengths, 0.5)
     step = (1 / loss.curvature) * 3 / K**2 * (options.step or 1.0)

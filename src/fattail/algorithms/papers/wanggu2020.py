@@ -1,4 +1,17 @@
-"""Wang and Gu (AAAI 2020): knowledge transfer from a teacher to a sparse student through public features."""
+"""Wang and Gu (AAAI 2020): knowledge transfer from a teacher to a sparse student through public features.
+
+===========  ========================================  =================================
+paper        here                                      where
+===========  ========================================  =================================
+s            ``options.sparsity``                      Algorithm 1, input
+theta^       ``teacher``, on the selected ``support``  Algorithm 1, line 1
+lambda       ``penalty``                               Algorithm 1, line 1 (Theorem 4.5)
+gamma        ``tau * K``                               Theorem 4.3
+x~_i         ``public``                                Algorithm 1, line 2
+y_i^p, xi_i  ``labels``, one Gaussian release          Algorithm 1, line 2
+theta^p      ``w``                                     Algorithm 1, line 4
+===========  ========================================  =================================
+"""
 
 from __future__ import annotations
 
@@ -9,9 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.iht import Options, Units
+from fattail.algorithms.parts.iht import Options, SparseUnits
 from fattail.algorithms.parts.ridge import NEEDS, RidgeDescent
 from fattail.algorithms.registry import registered
+from fattail.catalog import Offered
 from fattail.losses import Huber, Loss, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Clip
@@ -22,9 +36,14 @@ Floats = NDArray[np.float64]
 TEACHER_NEEDS = replace(NEEDS, slope=False, only=(Squared, *(NEEDS.only or ())))
 
 
+PENALTY = 0.16
+"""Squared penalty of the teacher over the noise per row, in units of curvature and squared features; set by hand in the first
+version."""
+
+
 @registered(
     "knowledge_transfer",
-    estimators=("DPSparseRegressor", "DPSparseClassifier"),
+    estimators=Offered("sparse"),
     paper="wanggu2020",
     algorithm="Algorithm 1 (DPSL-KT)",
     changed="as printed not private: a hard-thresholded teacher jumps when one row changes. Columns are selected privately, "
@@ -54,7 +73,7 @@ def knowledge_transfer(
     Gaussian release however many public rows there are.
     """
     s = options.sparsity
-    units = Units(options, loss)
+    units = SparseUnits(options, loss)
     select, labels = TopK("support", 0.5, k=s), Gaussian("labels of public rows", 0.5)
     curator.plan(*units.mechanisms, select, labels)
     K, tau, level = units.find(curator, data)
@@ -93,5 +112,5 @@ def ridge_teacher(
     """
     s = support.size
     slope: Loss = Huber(tau) if math.isinf(loss.slope) else loss
-    penalty = slope.curvature * K**2 * math.sqrt(0.16 * s * curator.noise(release) / data.n)
+    penalty = slope.curvature * K**2 * math.sqrt(PENALTY * s * curator.noise(release) / data.n)
     return RidgeDescent(slope, support, K, penalty, level=level)

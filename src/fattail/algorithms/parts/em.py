@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.em_models import Terms
 from fattail.algorithms.parts.em_units import bounded_size, lengths, response, shrink
 from fattail.algorithms.parts.scale import magnitude_quantile
@@ -20,11 +21,54 @@ from fattail.rows.data import Block, PrivateData
 Floats = NDArray[np.float64]
 Rows = Callable[[Block], Terms]
 
-_EXCESS_WEIGHT = 0.1  # of a row's squared length, for the noise level
+
+@dataclass(frozen=True)
+class Constants:
+    """Numbers of the EM loop and of its private starts.
+
+    Those without a derivation were set by hand in the first version; ``benchmarks/tuning/vary.py em`` varies them.
+    """
+
+    excess_weight: float = 0.1
+    """Part of a row's squared length that carries the noise level; the gradient has the rest."""
+    slowest: float = 0.3
+    fastest: float = 3.0
+    """Least and largest factor by which one step may change the noise level, so that no draw of noise can ruin it."""
+    length_quantile: float = 0.6
+    """Of row lengths: the one that sets the ball of second moments."""
+    length_room: float = 1.3
+    """Radius of that ball over the quantile."""
+    least_top: float = 0.01
+    """Least top eigenvalue over the squared length: noise can make the released one negative."""
+    noise_of_one: float = 0.3
+    """Noise level over the second moment where there is one column, whose moment cannot tell signal from noise."""
+    least_noise: float = 0.05
+    """Least noise level over the top eigenvalue at the start."""
+    least_signal: float = 0.25
+    """Least squared length of the start over the top eigenvalue: EM does not leave zero by itself."""
+    sign_weight: float = 0.45
+    power_weight: float = 0.2
+    """Parts of a row for the direction and for the response's power: 0.45^2 + 0.2^2 < 0.5^2, the squared radius of the ball."""
+    middle: float = 0.75
+    """Middle of an octave over its upper edge: where the median of |y| is taken to be."""
+    reach: float = 4.0
+    """Largest response, in units of its size, that counts for its power."""
+    least_power: float = 0.3
+    """Least root of the response's power over its size."""
+    noise_share: float = 0.16
+    """Noise level over the response's power at the start: a model that explains five sixths of it."""
+    least_slope: float = 0.3
+    """Least squared length of the start over the response's power."""
+    least_room: float = 0.7
+    most_room: float = 2.0
+    """Range of `room`."""
+
+
+CONSTANTS = Constants()
 
 
 @dataclass(frozen=True)
-class Fit:
+class LatentFit:
     """What a fit releases: parameters of ``+-<coef, x> + intercept`` and the noise level."""
 
     coef: Floats
@@ -63,7 +107,7 @@ class InBall:
         radius = self.radius * (1.0 if self.absolute else math.sqrt(variance * width))
         if not self.excess:
             return Ball(radius=radius).mean(data, lambda b: (terms(b)[0], None), fold, width=width)
-        outer, inner = math.sqrt(1.0 - _EXCESS_WEIGHT), math.sqrt(_EXCESS_WEIGHT)
+        outer, inner = math.sqrt(1.0 - CONSTANTS.excess_weight), math.sqrt(CONSTANTS.excess_weight)
 
         def rows(block: Block) -> tuple[Floats, None]:
             gradient, excess = terms(block)
@@ -119,7 +163,7 @@ def run(
         released = curator.release(schedule.mechanisms[0 if t < schedule.early else -1], mean)
         beta = beta + schedule.step * released[:width]
         for excess in released[width:]:
-            variance = max(variance * float(np.clip(1.0 + excess, 0.3, 3.0)), known or 0.0)
+            variance = max(variance * float(np.clip(1.0 + excess, CONSTANTS.slowest, CONSTANTS.fastest)), known or 0.0)
         betas.append(beta)
         variances.append(variance)
     tail = slice(-schedule.averaged, None)
@@ -132,13 +176,14 @@ def _at(terms: Callable[[Block, Floats, float], Terms], beta: Floats, variance: 
 
 def mixture_start(curator: Curator, size: TopK, start: Gaussian, data: PrivateData, floor: float) -> tuple[Floats, float]:
     """Direction, length and noise level from private second moments of rows pulled back to a private length."""
-    length = bounded_size(magnitude_quantile(curator, size, data, lambda b: lengths(b.X), 0.6))
-    values, vectors = np.linalg.eigh(symmetric(curator.release(start, Gram(radius=1.3 * length).mean(data))))
-    top = max(float(values[-1]), 0.01 * length**2)
+    c = CONSTANTS
+    length = bounded_size(magnitude_quantile(curator, size, data, lambda b: lengths(b.X), c.length_quantile))
+    values, vectors = np.linalg.eigh(symmetric(curator.release(start, Gram(radius=c.length_room * length).mean(data))))
+    top = max(float(values[-1]), c.least_top * length**2)
     # In one dimension second moments cannot tell signal from noise; the steps will.
-    rest = float(np.mean(values[:-1])) if data.d > 1 else 0.3 * top
-    variance = max(rest, 0.05 * top, floor)
-    return vectors[:, -1] * math.sqrt(max(top - variance, 0.25 * top)), variance
+    rest = float(np.mean(values[:-1])) if data.d > 1 else c.noise_of_one * top
+    variance = max(rest, c.least_noise * top, floor)
+    return vectors[:, -1] * math.sqrt(max(top - variance, c.least_signal * top)), variance
 
 
 def regressions_start(
@@ -151,26 +196,26 @@ def regressions_start(
     floor: float,
 ) -> tuple[Floats, float]:
     """Direction from signed second moments of the directions of covariates, length from the response's power."""
-    d = data.d
+    c, d = CONSTANTS, data.d
     pairs = np.triu_indices(d)
     weight = np.where(pairs[0] == pairs[1], 1.0, math.sqrt(2.0))  # keeps the Frobenius norm
-    middle = 0.75 * size  # near the median of |y|: size is the upper edge of its octave
+    middle = c.middle * size  # near the median of |y|: size is the upper edge of its octave
 
     def rows(block: Block) -> tuple[Floats, None]:
         Z = place(block)
-        Z = Z / np.fmax(lengths(Z), 1e-300)[:, None]
+        Z = Z / np.fmax(lengths(Z), TINY)[:, None]
         y = response(block) - offset
-        sign = np.where(np.abs(y) > middle, 0.45, -0.45)
-        power = 0.2 * np.fmin((y / (4.0 * size)) ** 2, 1.0)
+        sign = np.where(np.abs(y) > middle, c.sign_weight, -c.sign_weight)
+        power = c.power_weight * np.fmin((y / (c.reach * size)) ** 2, 1.0)
         return np.column_stack([sign[:, None] * weight * Z[:, pairs[0]] * Z[:, pairs[1]], power]), None
 
     released = curator.release(start, Ball(radius=0.5).mean(data, rows, width=len(weight) + 1))
     direction = np.linalg.eigh(symmetric(released[:-1] / weight))[1][:, -1]
-    power = max(float(released[-1]) / 0.2 * (4.0 * size) ** 2, (0.3 * size) ** 2)
-    variance = max(0.16 * power, floor)
-    return direction * math.sqrt(max(power - variance, 0.3 * power)), variance
+    power = max(float(released[-1]) / c.power_weight * (c.reach * size) ** 2, (c.least_power * size) ** 2)
+    variance = max(c.noise_share * power, floor)
+    return direction * math.sqrt(max(power - variance, c.least_slope * power)), variance
 
 
-def room(curator: Curator, data: PrivateData, least: float = 0.7) -> float:
+def room(curator: Curator, data: PrivateData, least: float = CONSTANTS.least_room) -> float:
     """How much wider than the typical row a ball may be: wide balls bias less, and large n pays for their noise."""
-    return float(min(max((data.n * curator.epsilon / (1000 * data.d)) ** 0.25, least), 2.0))
+    return float(min(max((data.n * curator.epsilon / (1000 * data.d)) ** 0.25, least), CONSTANTS.most_room))

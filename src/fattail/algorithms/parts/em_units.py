@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
+from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.scale import magnitude_quantile
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
 from fattail.robust import Ball, Gram, symmetric
@@ -23,7 +24,7 @@ Floats = NDArray[np.float64]
 def shrink(V: Floats, radius: float) -> Floats:
     """Rows longer than ``radius`` pulled back to it, for utility; the ball after it is the guarantee."""
     length = lengths(V)
-    return np.asarray(V * np.minimum(1.0, radius / np.fmax(length, 1e-300))[:, None])
+    return np.asarray(V * np.minimum(1.0, radius / np.fmax(length, TINY))[:, None])
 
 
 def lengths(V: Floats) -> Floats:
@@ -49,7 +50,41 @@ def stacked(block: Block, columns: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Units:
+class Constants:
+    """Numbers of the units, set by hand in the first version; ``benchmarks/tuning/vary.py units`` varies them."""
+
+    sizes_share: float = 0.35
+    centers_share: float = 0.3
+    spreads_share: float = 0.35
+    """How the budget of units is cut where columns are centered: sizes, centers, sizes around the centers."""
+    center_radius: float = 2.0
+    """Radius of the ball of the centers' mean, in sizes times the root of the number of columns."""
+    center_clip: float = 3.0
+    """Value, in sizes, at which a cell is clipped before."""
+    gram_radius: float = 1.2
+    """Radius of second moments, in sizes times the root of the number of columns."""
+    least_variance: float = 0.05
+    """Least variance, in squared sizes, of a column or an eigenvector: noise can make a released one negative."""
+    first_radius: float = 1.5
+    second_radius: float = 3.0
+    """Radii of the first and second moments of standardized rows, over the root of the number of columns."""
+    cell_clip: float = 6.0
+    """Standardized value at which a cell is clipped in moments."""
+    second_weight: float = 0.7
+    seen_weight: float = 0.1
+    first_weight: float = 0.2
+    """Parts of a row's squared length for second moments, the observed share and first moments; they add up to one."""
+    least_seen: float = 0.1
+    """Least observed share of a covariate."""
+    most_variance: float = 20.0
+    """Largest variance in squared sizes."""
+
+
+CONSTANTS = Constants()
+
+
+@dataclass(frozen=True)
+class LatentUnits:
     """Private centre and octave of the size of each column (the response is the last one).
 
     With a centre: the size of ``|x|``, a mean clipped at twice that, then the size of
@@ -66,9 +101,9 @@ class Units:
         if not self.centred:
             return (TopK("column sizes", self.share, count=self.columns),)
         return (
-            TopK("column sizes", 0.35 * self.share, count=self.columns),
-            Gaussian("column centres", 0.3 * self.share),
-            TopK("column spreads", 0.35 * self.share, count=self.columns),
+            TopK("column sizes", CONSTANTS.sizes_share * self.share, count=self.columns),
+            Gaussian("column centres", CONSTANTS.centers_share * self.share),
+            TopK("column spreads", CONSTANTS.spreads_share * self.share, count=self.columns),
         )
 
     def release(self, curator: Curator, data: PrivateData) -> tuple[Floats, Floats]:
@@ -78,10 +113,13 @@ class Units:
         if rest:
             centres, spreads = rest
             assert isinstance(centres, Gaussian)
-            clip = Ball(radius=2.0 * math.sqrt(self.columns), scale=scale)
+            clip, edge = (
+                Ball(radius=CONSTANTS.center_radius * math.sqrt(self.columns), scale=scale),
+                CONSTANTS.center_clip * scale,
+            )
             center = curator.release(
                 centres,
-                clip.mean(data, lambda b: (np.clip(stacked(b, self.columns), -3 * scale, 3 * scale), None), width=self.columns),
+                clip.mean(data, lambda b: (np.clip(stacked(b, self.columns), -edge, edge), None), width=self.columns),
             )
             scale = self._octaves(curator, spreads, data, center)
         return center, scale
@@ -102,18 +140,18 @@ class Units:
 
 def whitener(curator: Curator, release: Gaussian, data: PrivateData, center: Floats, scale: Floats) -> Floats:
     """Matrix W such that ``(x - center) @ W`` has about unit, uncorrelated coordinates."""
-    d = data.d
-    gram = Gram(radius=1.2 * math.sqrt(d), scale=scale, center=center)
+    c, d = CONSTANTS, data.d
+    gram = Gram(radius=c.gram_radius * math.sqrt(d), scale=scale, center=center)
     bounded = gram.mean(data)
     noise = curator.noise(release, bounded.sensitivity)
     G = symmetric(curator.release(release, bounded))
-    diagonal = np.diag(np.maximum(np.diag(G), 0.05))
+    diagonal = np.diag(np.maximum(np.diag(G), c.least_variance))
     off = G - np.diag(np.diag(G))
     energy = float(np.sum(off**2))
-    kept = max(energy - d * (d - 1) * noise**2 / 2.0, 0.0) / max(energy, 1e-300)
+    kept = max(energy - d * (d - 1) * noise**2 / 2.0, 0.0) / max(energy, TINY)
     root = 1.0 / np.sqrt(np.diag(diagonal))
     values, vectors = np.linalg.eigh(np.eye(d) + kept * root[:, None] * off * root)
-    W: Floats = (root / scale)[:, None] * ((vectors / np.sqrt(np.maximum(values, 0.05))) @ vectors.T)
+    W: Floats = (root / scale)[:, None] * ((vectors / np.sqrt(np.maximum(values, c.least_variance))) @ vectors.T)
     return W
 
 
@@ -121,24 +159,25 @@ def column_moments(
     curator: Curator, release: Gaussian, data: PrivateData, center: Floats, scale: Floats, centred: bool
 ) -> tuple[Floats, Floats, float]:
     """Mean and spread of each covariate where it is observed, and the variance of the response."""
-    d, columns = data.d, len(center)
-    first, second = 1.5 * math.sqrt(columns), 3.0 * math.sqrt(columns)
+    c, d, columns = CONSTANTS, data.d, len(center)
+    first, second = c.first_radius * math.sqrt(columns), c.second_radius * math.sqrt(columns)
+    squares, observed, means = (math.sqrt(weight) for weight in (c.second_weight, c.seen_weight, c.first_weight))
 
     def rows(block: Block) -> tuple[Floats, None]:
         Z = (stacked(block, columns) - center) / scale
         seen = ~np.isnan(Z)
-        Z = np.where(seen, np.clip(Z, -6.0, 6.0), 0.0)
+        Z = np.where(seen, np.clip(Z, -c.cell_clip, c.cell_clip), 0.0)
         square = shrink(np.where(seen, Z * Z - 1.0, 0.0), second) / second
-        parts = [square * math.sqrt(0.7), math.sqrt(0.1) * seen.mean(axis=1)]
+        parts = [square * squares, observed * seen.mean(axis=1)]
         if centred:
-            parts.append(shrink(Z, first) * (math.sqrt(0.2) / first))
+            parts.append(shrink(Z, first) * (means / first))
         return np.column_stack(parts), None
 
     width = columns + 1 + columns * centred
     released = curator.release(release, Ball(radius=1.0).mean(data, rows, width=width))
     # The observed share of a covariate, from the one of all columns: the response is always there.
-    share = np.full(columns, np.clip((released[columns] / math.sqrt(0.1) * columns - 1.0) / d, 0.1, 1.0))
+    share = np.full(columns, np.clip((released[columns] / observed * columns - 1.0) / d, c.least_seen, 1.0))
     share[d] = 1.0
-    mean = released[columns + 1 :] / (math.sqrt(0.2) / first) / share if centred else np.zeros(columns)
-    variance = np.clip(1.0 + released[:columns] * (second / math.sqrt(0.7)) / share - mean**2, 0.05, 20.0)
+    mean = released[columns + 1 :] / (means / first) / share if centred else np.zeros(columns)
+    variance = np.clip(1.0 + released[:columns] * (second / squares) / share - mean**2, c.least_variance, c.most_variance)
     return center + scale * mean, (scale * np.sqrt(variance))[:d], float(scale[d] ** 2 * variance[d])

@@ -74,6 +74,12 @@ def cross_polytope_vertex(index: int, d: int, radius: float) -> Floats:
     return vertex
 
 
+SHARES = np.array([0.001, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
+"""Shares of coefficients that are not zero, tried by maximum likelihood: a grid, dense at both ends."""
+LEAST_INCLUSION = 0.2
+"""Probability of not being zero below which a coefficient is dropped; set by hand in the first version."""
+
+
 def shrink(estimate: ArrayLike, noise: ArrayLike, others: float = 0.0, most: float = math.inf) -> Floats:
     """Empirical-Bayes shrinkage of noisy coefficients, many of which may be zero.
 
@@ -103,8 +109,7 @@ def shrink(estimate: ArrayLike, noise: ArrayLike, others: float = 0.0, most: flo
     if b.size == 0:
         return b
     total = b.size + others
-    share = np.array([0.001, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
-    share = np.minimum(share * b.size, most)[:, None, None] / total
+    share = np.minimum(SHARES * b.size, most)[:, None, None] / total
     spread = (variance.mean() * 2.0 ** np.arange(26))[:, None]
     with np.errstate(divide="ignore"):
         null = np.log(1 - share) + _log_normal(b, variance)
@@ -113,7 +118,7 @@ def shrink(estimate: ArrayLike, noise: ArrayLike, others: float = 0.0, most: flo
     both = np.logaddexp(null, alternative)
     i, j = np.unravel_index(int(np.argmax(both.sum(axis=-1) + left_out)), both.shape[:2])
     inclusion = np.exp(alternative[i, j] - both[i, j])
-    return np.where(inclusion >= 0.2, inclusion * b * spread[j] / (spread[j] + variance), 0.0 * b)
+    return np.where(inclusion >= LEAST_INCLUSION, inclusion * b * spread[j] / (spread[j] + variance), 0.0 * b)
 
 
 def _log_normal(x: Floats, variance: Floats) -> Floats:

@@ -27,6 +27,11 @@ Floats = NDArray[np.float64]
 Gradient = Callable[[Floats, Any], Bounded]
 
 UNITS = 0.03
+"""Share of each of the three small releases that find units, relative to one for all steps; set by hand in the first version."""
+RESIDUAL_ROOM = 1.5
+"""Clip of residuals over their typical size; set by hand in the first version."""
+PEEL, VALUES = 0.8, 0.2
+"""Shares of the two Laplace steps as printed: one noise scale for both, so 4 to 1."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Units:
+class SparseUnits:
     """Private size of features and responses, and the centre of the latter: three small releases."""
 
     options: Options
@@ -98,7 +103,9 @@ class Units:
         level = centre(curator, data, self.loss, centre_plan(self.loss)) if o.fit_intercept else 0.0
         tau = o.response_clip if o.response_clip is not None else self.loss.slope
         if self._buys_size:
-            tau = 1.5 * typical(curator, self.size, data, lambda b: self.loss.derivative(np.full(len(b), level), b.y), 0.5)
+            tau = RESIDUAL_ROOM * typical(
+                curator, self.size, data, lambda b: self.loss.derivative(np.full(len(b), level), b.y), 0.5
+            )
         return float(K), float(tau), level
 
 
@@ -121,8 +128,8 @@ class Peeling:
         s, count, folds = options.sparsity, n_iter, options.splitting
         if options.peeling == "laplace":  # one noise scale for both steps, as printed: shares 4 to 1
             return cls(
-                LaplacePeeling("support", 0.8 * share, count=count, folds=folds, k=s),
-                LaplaceValues("coefficients", 0.2 * share, count=count, folds=folds, k=s),
+                LaplacePeeling("support", PEEL * share, count=count, folds=folds, k=s),
+                LaplaceValues("coefficients", VALUES * share, count=count, folds=folds, k=s),
             )
         return cls(
             TopK("support", 0.5 * share, count=count, folds=folds, k=s),

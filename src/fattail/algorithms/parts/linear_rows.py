@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
+from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.columns import ROUNDS, center_and_scale, table
+from fattail.catalog import Offered
 from fattail.losses import Huber, Logistic, Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram, symmetric
@@ -23,12 +25,16 @@ from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-LINEAR = ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression")
+LINEAR = Offered("linear")
 TEST = "tests/contracts/test_methods.py"
 DESCENT_NEEDS = Needs(targets=("real", "nonnegative", "labels"))  # a step is one over the curvature
 REACH = 4.0  # predictions of this size, in private units, are the largest that are considered
 
 WIDEST = 500  # columns beyond which a matrix of moments is all noise
+
+# A penalty, per column of unit scale, that leaves nothing of a coefficient. With much more of it the equations of a step
+# are singular in floating point, and a fit that is paid for would fail.
+_STRONGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         alpha, scale = self.target.alpha, self.frame.scale
-        object.__setattr__(self, "ridge", np.append(alpha / scale**2, 0.0))
+        object.__setattr__(self, "ridge", np.append(np.minimum(alpha / scale**2, _STRONGEST), 0.0))
 
     @property
     def p(self) -> int:
@@ -309,6 +315,21 @@ class Descent:
     def move(self, problem: Problem, w: Floats, gradient: Floats) -> Floats:
         """A gradient step, projected on the ball of parameters whose predictions have size ``REACH``."""
         return problem.move(w, gradient, self.step / problem.loss.curvature, REACH)
+
+    def warn_if_short(self, problem: Problem) -> None:
+        """Say that the steps cannot reach the size of the response: its loss bends over far less than the response spreads.
+
+        In private units the response has size one, and no step is longer than the slope over the curvature. The units were
+        released, so this is arithmetic on releases.
+        """
+        loss = problem.fixed_loss
+        reach = self.n_iter * self.step * loss.slope / loss.curvature
+        if reach < 1:
+            warn_utility(
+                f"{self.n_iter} steps of {self.step:g} move predictions by {reach:.2g} of the size of the response at most, so "
+                f"coefficients will be close to zero: give {type(problem.target.loss).__name__} the units of the response, or "
+                "take more or longer steps (n_iter, step)"
+            )
 
     def bound(self, problem: Problem) -> float:
         """By default what responses of unit size suggest; labels vary by a quarter at most."""

@@ -22,6 +22,29 @@ _NOTHING = Ends(below=2.0**-60, above=2.0**-60, bias=0.0, bias_variance=math.inf
 
 
 @dataclass(frozen=True)
+class Constants:
+    """Numbers of the pilot; set by hand in the first version."""
+
+    parts: float = 1.2
+    """Releases that a pure plan is taken to have when it is compared with a Gaussian one: the mean, and a fifth for the pilot."""
+    scarce: float = 2.55
+    rich: float = 1.3
+    """Decimal logarithm of rows, in units of the noise, below which they are scarce, and how many more decades make them many."""
+    location: tuple[float, float] = (0.12, 0.1)
+    counts: tuple[float, float] = (0.42, 0.12)
+    """Shares where rows are scarce, and by how much they fall where there are many."""
+    most_location: float = 0.3
+    """Largest share of the location: a median must be found before anything else."""
+    refined: float = 0.4
+    """Part of the way from scarce to many beyond which the location is refined once."""
+    near_zero: float = 0.7
+    """Part of the rows around zero that unmasks a center as noise."""
+
+
+CONSTANTS = Constants()
+
+
+@dataclass(frozen=True)
 class Pilot:
     """Private center, scale and tail counts of every column, and how to plan for them.
 
@@ -43,15 +66,16 @@ class Pilot:
         Pure releases add their epsilons, so shares of epsilon enter squared, and a selection
         of bounded range is worth four times as much; shares of Gaussian plans are of rho.
         """
-        pure = pure_is_better(d, epsilon, delta, parts=1.2)
+        c = CONSTANTS
+        pure = pure_is_better(d, epsilon, delta, parts=c.parts)
         multiplier = math.sqrt(2) * d / epsilon if pure else math.sqrt(d) * gaussian_multiplier(epsilon, delta)
-        rows = n / multiplier / 10**2.55  # below 1 they are scarce
-        t = min(max(math.log10(rows) / 1.3, 0.0), 1.0)
-        location, counts = 0.12 - 0.10 * t, 0.42 - 0.12 * t
+        rows = n / multiplier / 10**c.scarce  # below 1 they are scarce
+        t = min(max(math.log10(rows) / c.rich, 0.0), 1.0)
+        location, counts = (share - fall * t for share, fall in (c.location, c.counts))
         _check_rows(n, 2 * d / (location * epsilon) if pure else multiplier / math.sqrt(location / 2))
-        location = min(location / min(rows, 1.0), 0.3)  # a median must be found before anything else
+        location = min(location / min(rows, 1.0), c.most_location)
         rest = 1 - location - counts
-        looks = d * (2 if t > 0.4 else 1)  # where rows allow, the location is refined once
+        looks = d * (2 if t > c.refined else 1)  # where rows allow, the location is refined once
         if pure:
             return cls(
                 TopK("location", location**2 / (8 * looks), count=looks),
@@ -97,7 +121,7 @@ def _lost(center: float, scale: float, counts: Floats, n: int, noise: float) -> 
         return False
     octave = BELOW + math.floor(math.log2(abs(center) / scale))
     near_zero = counts[int(center > 0), max(octave - 1, 0) : max(octave + 2, 0)]
-    return bool(near_zero.sum() > 0.7 * n) or (scale == NO_SPREAD and n < 2 * least_seen(noise))
+    return bool(near_zero.sum() > CONSTANTS.near_zero * n) or (scale == NO_SPREAD and n < 2 * least_seen(noise))
 
 
 def _check_rows(n: int, noise: float) -> None:

@@ -24,6 +24,10 @@ NEEDS = Needs(slope=True, only=(Huber, Logistic), because="since its privacy res
 FARTHEST_LEVEL = 1e3  # of log-odds: what rounding a prediction can do is counted up to it
 
 
+ROUNDING = 1e-9
+"""Relative error of a computed singular value, far above what floating point makes of matrices that fit into memory."""
+
+
 @dataclass(frozen=True)
 class RidgeDescent:
     """``n_iter`` gradient steps from 0 on mean loss plus ``penalty / 2 |theta|^2``, features clipped.
@@ -84,7 +88,7 @@ class RidgeDescent:
         sensitivity = 2 * G * math.sqrt(s) * K / (data.n * self.penalty) * (1 + rounding)
         if public is None:
             return Bounded(theta, sensitivity, "l2")
-        stretch = float(np.linalg.norm(public, 2)) * (1 + 1e-9)  # a linear map stretches by its largest singular value
+        stretch = float(np.linalg.norm(public, 2)) * (1 + ROUNDING)  # a linear map stretches by its largest singular value
         return Bounded(public @ theta, sensitivity * stretch, "l2")
 
     def _slope(self, z: Floats, y: Any) -> Floats:

@@ -202,15 +202,14 @@ def centre_plan(loss: Loss) -> tuple[Mechanism, ...]:
 
 
 def squared_lengths(X: Any, weights: Floats) -> Floats:
-    """Weighted sum of squares of the entries of each CSR row."""
-    squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), shape=X.shape)
-    return np.asarray(squares @ weights)
+    """Weighted sum of squares of the entries of each CSR row, in double precision whatever they are stored in."""
+    return _kernels.dot((np.square(X.data, dtype=np.float64), X.indices, X.indptr), weights)
 
 
 def typical_entry(block: Block, scale: Floats) -> Floats:
     """Mean magnitude of each row's non-zero entries, in units of the columns' scale."""
     if sparse.issparse(block.X):
-        return np.asarray((abs(block.X) @ (1 / scale)) / np.maximum(np.diff(block.X.indptr), 1))
+        return np.asarray(_kernels.dot(abs(block.X), 1 / scale) / np.maximum(np.diff(block.X.indptr), 1))
     X = np.abs(block.X)
     return np.asarray(_kernels.dot(X, 1 / scale) / np.maximum(np.count_nonzero(X, axis=1), 1))
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.papers.dpem2020 import Problem, clipped_em, local_em, smoothed_em
+from fattail.algorithms.papers.dpem2020 import LatentProblem, clipped_em, local_em, smoothed_em
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.algorithms.parts.em import Fit
+from fattail.algorithms.parts.em import LatentFit
 from fattail.estimators.base import PrivateEstimator
 from fattail.estimators.predictors import Scores
 from fattail.privacy import Curator, gaussian_multiplier
@@ -97,11 +97,11 @@ class LatentModel(PrivateEstimator):
             raise ValueError(f"init must be {d} finite numbers, got an array of shape {point.shape}")
         return point
 
-    def _fit_paper(self, curator: Curator, data: PrivateData) -> Fit:
+    def _fit_paper(self, curator: Curator, data: PrivateData) -> LatentFit:
         """Algorithm 1 or 2 of dpem2020, or the latter with local reports."""
         n_iter = None if is_auto(self.n_iter) else int(self.n_iter)
         step = None if is_auto(self.step) else float(self.step)
-        problem = Problem(self._model, self._noise_scale(), self._start(data.d), n_iter, step)
+        problem = LatentProblem(self._model, self._noise_scale(), self._start(data.d), n_iter, step)
         moment_bound = None if is_auto(self.moment_bound) else float(self.moment_bound)
         if self.method == "clipped":
             return clipped_em(curator, data, problem, 1.0 if is_auto(self.clip) else float(self.clip))
@@ -109,7 +109,7 @@ class LatentModel(PrivateEstimator):
             return local_em(curator, data, problem, moment_bound, self.failure_probability)
         return smoothed_em(curator, data, problem, moment_bound, self.failure_probability, self.split)
 
-    def _store(self, fit: Fit, up_to_sign: bool) -> float:
+    def _store(self, fit: LatentFit, up_to_sign: bool) -> float:
         """Common attributes; returns the sign that makes the largest coefficient positive."""
         sign = -1.0 if up_to_sign and fit.coef[np.argmax(np.abs(fit.coef))] < 0 else 1.0
         self.coef_ = sign * fit.coef

@@ -94,6 +94,8 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         """Fit to rows X; y is ignored."""
         self._check_parameters()
         data = self._private_data(X, accept_sparse=False)
+        if self.n_components > data.n:
+            raise ValueError(f"n_components must be at most the number of rows, {data.n}, got {self.n_components!r}")
         self._announce(data)
         curator = self._make_curator()
         if self._is_symmetric():
