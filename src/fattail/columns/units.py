@@ -62,6 +62,28 @@ class UnitDefaults:
     growth: float = 3.0
     """What unseen octaves may add to the mean square, at most, as a multiple of what is seen."""
 
+    merged: float = 0.4
+    """Share of the rows below which octaves of both signs are looked at together."""
+    surely: float = 0.6
+    """Share of the rows in visible cells, or at one distance, that makes them enough."""
+    widths: tuple[float, float] = (0.12, 0.35)
+    """Least and largest scale, as parts of the span, where too few cells show: between a point mass off center and two masses."""
+    single: float = 0.9
+    """Share of the rows, or of the largest pair of cells, that makes a cell the only one."""
+    resolved: float = 0.3
+    """Spread, in cells, from which on it is no effect of the grid: that of one cell is ``12 ** -0.5``."""
+    present: float = 0.8
+    """Share of the rows that is taken to have been counted, at least."""
+    least_square: float = 0.1
+    """Part of the mean square about a point mass that a shift of the center leaves, at least."""
+    margin: float = 0.7
+    """Deviations beyond the expected largest of the noise from which on a cell shows; for runs of cells there are more places."""
+    run_margin: float = 0.3
+    """Further deviations for a run of cells, of which there are several lengths."""
+    strange: tuple[int, float] = (12, 0.15)
+    """Octaves from everyday numbers that need no more evidence, and further deviations for each one beyond."""
+    strange_tail: tuple[int, float] = (8, 0.2)
+    """The same for distances, from the width of the last grid."""
     square_noise: float = 0.5
     """Noise of a column's mean square, in units of its scale."""
     square_doubt: float = 2.0
@@ -178,7 +200,7 @@ class _Column:
     def _find(self, counts: Floats, noise: float) -> None:
         seen = visible(counts, noise, 70 * self.width, _strangeness(abs(np.arange(CELLS) - OCTAVES) - 1 + LOW - DEFAULTS.usual))
         seen[OCTAVES] = counts[OCTAVES] if counts[OCTAVES] > 4 * noise else 0.0
-        if seen.sum() < 0.4 * self.n:  # spread over octaves and both signs, a column may show in no cell by itself
+        if seen.sum() < DEFAULTS.merged * self.n:  # spread over octaves and both signs, a column may show in no cell by itself
             both = counts[OCTAVES + 1 :] + counts[:OCTAVES][::-1]
             away = _strangeness(np.arange(OCTAVES) + LOW - DEFAULTS.usual)
             shown = visible(both, noise * math.sqrt(2), 70 * self.width, away) > 0
@@ -203,26 +225,30 @@ class _Column:
         middles = edges + self.step / 2
         middles[[0, -1]] += np.array([-2, 2]) * self.step  # the cells at the ends are open
         seen = visible(counts, noise, self.width * self.cells)
-        few = seen.sum() < 0.6 * self.n
+        few = seen.sum() < DEFAULTS.surely * self.n
         used = counts if few else seen  # linear estimates need no cell to stand out
         total, width = max(float(used.sum()), 0.5 * self.n), self.high - self.low
         mean = float(np.clip(used @ middles / total, self.low, self.high))
         spread = math.sqrt(max(float(used @ (middles - mean) ** 2) / total, 0.0))
         if few:
-            self.center, self.scale, self.stage = mean, min(max(spread, 0.12 * width), 0.35 * width), "done"
+            self.center, self.scale, self.stage = (
+                mean,
+                float(np.clip(spread, DEFAULTS.widths[0] * width, DEFAULTS.widths[1] * width)),
+                "done",
+            )
             return
-        if self.zooms > 1 and seen.max() > 0.9 * total:  # one value, which no round number names
+        if self.zooms > 1 and seen.max() > DEFAULTS.single * total:  # one value, which no round number names
             self.center, self.scale, self.stage = mean, math.inf, "done"
             return
         pair = seen[:-1] + seen[1:]
         k = int(np.argmax(pair))
         self.has_mass = bool(pair[k] > DEFAULTS.narrow * total and self.zooms == 1)
         self.center = self.origin = mean
-        self.spread = spread if spread > 0.3 * self.step else 0.0
+        self.spread = spread if spread > DEFAULTS.resolved * self.step else 0.0
         self.scale = self.spread or self.scale
         if self.has_mass:
             top = k + int(seen[k + 1] > seen[k])
-            one = max(seen[k], seen[k + 1]) > 0.9 * pair[k]
+            one = max(seen[k], seen[k + 1]) > DEFAULTS.single * pair[k]
             low = float(edges[top if one else k])
             self.origin = roundest(low, low + (1 if one else 2) * self.step)
         worthwhile = self.has_mass or noise < DEFAULTS.tail_noise * self.n
@@ -232,7 +258,7 @@ class _Column:
         above, below = counts[OCTAVES + 1 :], counts[:OCTAVES][::-1]
         size, zero = above + below, counts[OCTAVES] if counts[OCTAVES] > 4 * noise else 0.0
         anchor = math.log2(self.high - self.low) if self.high > self.low else DEFAULTS.usual
-        away, cells = _strangeness(np.arange(OCTAVES) + LOW - anchor, 8, 0.2), 80 * self.width
+        away, cells = _strangeness(np.arange(OCTAVES) + LOW - anchor, DEFAULTS.strange_tail), 80 * self.width
         away[-LOW] -= 0.5  # beside a point mass, a distance of one is likelier than others: dummies
         seen = visible(size, noise * math.sqrt(2), cells, away)
         for side in (above, below):
@@ -241,13 +267,13 @@ class _Column:
             self.center, self.scale = self.origin, math.inf
             return
         top, total = int(np.argmax(seen)), float(seen.sum() + zero)
-        at_one_distance = seen[top] > 0.6 * total and seen[top] * _SQUARE[top] > 0.5 * seen @ _SQUARE
+        at_one_distance = seen[top] > DEFAULTS.surely * total and seen[top] * _SQUARE[top] > 0.5 * seen @ _SQUARE
         if self.has_mass and self.zooms == 1 and at_one_distance:
             sign = 1.0 if above[top] > below[top] else -1.0
             near, far = self.origin + sign * _EDGES[top], self.origin + sign * _EDGES[top + 1]
             self._zoom_to(min(near, far), max(near, far), noise)
             return
-        self._measure(seen, size, above - below, zero, max(total, 0.8 * self.n), noise)
+        self._measure(seen, size, above - below, zero, max(total, DEFAULTS.present * self.n), noise)
 
     def _measure(self, seen: Floats, size: Floats, balance: Floats, zero: float, total: float, noise: float) -> None:
         """Root mean square of the visible octaves, with room for one more."""
@@ -255,11 +281,11 @@ class _Column:
         square, bulk = float(seen @ _SQUARE) / total, int(np.argmax(size))
         shift = 0.0
         if self.has_mass and not zero > DEFAULTS.most * self.n:
-            middles = 1.5 * _EDGES[:-1]
+            middles = (_EDGES[:-1] + _EDGES[1:]) / 2
             shift = float(np.where(seen > 0, balance, 0.0) @ np.minimum(middles, 4 * middles[bulk])) / total
         if self.has_mass:
             self.center, self.spread = self.origin + shift, 0.0
-        square = max(square - shift**2, 0.1 * square, self.spread**2)
+        square = max(square - shift**2, DEFAULTS.least_square * square, self.spread**2)
         beyond = min(last + 1, OCTAVES - 1)
         unseen = float(np.clip(size[beyond], 0.0, seen[last])) * _SQUARE[beyond] / self.n
         square += min(unseen, DEFAULTS.growth * square)
@@ -269,8 +295,9 @@ class _Column:
         self.stage = "done"
 
 
-def _strangeness(octaves: NDArray[Any], free: int = 12, rate: float = 0.15) -> Floats:
+def _strangeness(octaves: NDArray[Any], allowed: tuple[int, float] = DEFAULTS.strange) -> Floats:
     """By how many standard deviations more a count must stand out, so many octaves from where it is expected."""
+    free, rate = allowed
     return np.asarray(rate * np.clip(np.abs(octaves) - free, 0, 24))
 
 
@@ -279,11 +306,11 @@ def visible(counts: Floats, noise: float, cells: int, doubt: Floats | float = 0.
 
     ``cells`` says among how many the noise is to be told apart: its largest is about ``sqrt(2 log(cells))`` deviations.
     """
-    least = math.sqrt(2 * math.log(cells)) + 0.7 + doubt * np.ones_like(counts)
+    least = math.sqrt(2 * math.log(cells)) + DEFAULTS.margin + doubt * np.ones_like(counts)
     shown = counts > least * noise
     for length in (2, 4):
         runs = np.convolve(counts, np.ones(length), "valid")
-        for k in np.flatnonzero(runs > (least[: runs.size] + 0.3) * noise * math.sqrt(length)):
+        for k in np.flatnonzero(runs > (least[: runs.size] + DEFAULTS.run_margin) * noise * math.sqrt(length)):
             if not shown[k : k + length].any():
                 shown[k : k + length] = True
     shown |= (np.convolve(shown, np.ones(3), "same") > 0) & (counts > 2 * noise)

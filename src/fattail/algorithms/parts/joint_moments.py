@@ -31,6 +31,10 @@ OFF_DIAGONAL = 5 / 7
 """Noise of a released moment off the diagonal, as a multiple of that on it (``robust/gram.py``)."""
 
 
+TINY = 1e-300
+"""Keeps divisions by lengths and variances of zero finite; no result depends on it."""
+
+
 @dataclass(frozen=True)
 class JointDefaults:
     """Constants of the rounds, chosen by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned."""
@@ -49,6 +53,8 @@ class JointDefaults:
     """First round: residuals' part of the ball, since the Gram matrix matters more."""
     least_gain: float = 0.02
     """Part of the mean square residual that no round is believed to go below."""
+    least_curvature: float = 0.01
+    """Added to the curvature, so that the sampling noise of a lost direction is not taken to be zero."""
     forgetting: float = 0.05
     """Share of the average variance that is added to every coefficient's between rounds."""
     most_gain: float = 4.0
@@ -115,7 +121,7 @@ class JointFit:
             u, _, length = problem.frame.shaped(block)
             r = (problem.response(block) - problem.frame.predict(block, w)) / unit
             joint = np.column_stack([u, (balance * np.clip(r, -clip, clip)).astype(np.float32)])
-            return joint, np.minimum(1.0, radius / np.maximum(length, 1e-300))
+            return joint, np.minimum(1.0, radius / np.maximum(length, TINY))
 
         mean = Gram(radius=bound).mean(data, rows, width=p + 1)
         weights = np.array([curator.noise(release) ** -2.0 for release in releases]) * multiplier**2
@@ -138,7 +144,9 @@ class JointFit:
         size = 0.0
         step, posterior = np.zeros(p), prior
         for _ in range(3):  # the noise of the matrix acts on the step itself
-            covariance = (gradient_noise**2 + noise**2 * size) * np.eye(p) + square / n * (gram + 0.01 * np.eye(p))
+            covariance = (gradient_noise**2 + noise**2 * size) * np.eye(p) + square / n * (
+                gram + DEFAULTS.least_curvature * np.eye(p)
+            )
             step, posterior = posterior_step(gram, gradient, covariance, prior)
             size = float(step @ step)
         self.w = self.w + self.unit * self.shape.T @ step
@@ -202,7 +210,7 @@ class JointFit:
 
         def rows(block: Block) -> tuple[Any, Floats]:
             u, _, length = problem.frame.shaped(block)
-            pulled = np.minimum(1.0, radius / np.maximum(length, 1e-300))
+            pulled = np.minimum(1.0, radius / np.maximum(length, TINY))
             r = (problem.response(block) - problem.frame.predict(block, w)) / unit
             return u**2, (pulled**2 * np.clip(r, -clip, clip)) ** 2
 
@@ -228,8 +236,8 @@ def beyond(size: float, clip: float) -> float:
 
 def smoothed_squares(found: Floats, noise: float) -> Floats:
     """Released mean squares; what differs among them counts as far as it exceeds the noise."""
-    level = max(float(np.mean(found)), noise / math.sqrt(found.size), 1e-12)
-    kept = max(0.0, 1 - noise**2 / max(float(np.var(found)), 1e-300))
+    level = max(float(np.mean(found)), noise / math.sqrt(found.size), TINY)
+    kept = max(0.0, 1 - noise**2 / max(float(np.var(found)), TINY))
     return np.asarray(np.maximum(level + kept * (found - level), level / 4))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fattail.algorithms.parts.joint_moments import JointFit, beyond, smoothed_squares
+from fattail.algorithms.parts.joint_moments import TINY, JointFit, beyond, smoothed_squares
 from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, reshape
 from fattail.columns.units import visible
 from fattail.privacy import Curator, Gaussian
@@ -25,7 +25,16 @@ from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 
-WIDE = 0.4  # share of the way to conditional means
+# Shares: of the way to conditional means, and in it those of gradients, of counts of tails, of a mean row and of the intercept.
+WIDE, WIDE_SLOPES, WIDE_TAILS, WIDE_ROW, WIDE_MEAN = 0.4, 0.75, 0.1, 0.05, 0.1
+# Noises that a count must exceed to be certain, and in its neighborhood to be likely: one certain count in thousands of fits
+# may be noise.
+CERTAIN, LIKELY = 6.5, 4.0
+# Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
+LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
+# Clips that are tried, in units of the response, and narrow ones in units of the residuals.
+CLIPS = 2.0 ** (np.arange(-20, 21) / 2)
+NARROW_CLIPS = 2.0 ** (np.arange(-24, 13) / 4)
 PER_OCTAVE = 2
 FINE = 4
 LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
@@ -99,7 +108,7 @@ class Model:
                 slope, length = response - chance, length * np.maximum(chance, 1 - chance)
             else:
                 slope = np.clip(response - prediction, -best.clip, best.clip)
-            return u, slope * weight * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))
+            return u, slope * weight * np.minimum(1.0, best.radius / np.maximum(length, TINY))
 
         mean = Ball(radius=best.clip * best.radius).mean(data, rows, width=self.p)
         return self.curator.release(release, mean)
@@ -111,7 +120,7 @@ class Model:
         def rows(block: Block) -> tuple[Any, Floats]:
             u, weight, length = problem.frame.rows(block)
             r = np.clip(problem.response(block) - problem.frame.predict(block, w), -best.clip, best.clip)
-            return u**2, (r * weight * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))) ** 2
+            return u**2, (r * weight * np.minimum(1.0, best.radius / np.maximum(length, TINY))) ** 2
 
         bound = (best.clip * best.radius) ** 2
         found = self.curator.release(release, Ball(radius=bound).mean(self.data, rows, width=self.p))
@@ -146,12 +155,12 @@ class Wide:
 
     @classmethod
     def planned(cls, steps: int, damping: float, growth: float, share: float = WIDE) -> Wide:
-        shares = 0.75 * share * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
+        shares = WIDE_SLOPES * share * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
         return cls(
-            Gaussian("residual tails", 0.1 * share, count=steps + 2),
-            Gaussian("mean row", 0.05 * share),
+            Gaussian("residual tails", WIDE_TAILS * share, count=steps + 2),
+            Gaussian("mean row", WIDE_ROW * share),
             tuple(Gaussian(f"wide gradient {t + 1}", float(a)) for t, a in enumerate(shares)),
-            Gaussian("mean residual", 0.1 * share, count=2),
+            Gaussian("mean residual", WIDE_MEAN * share, count=2),
             damping if steps > 1 else 1.0,
         )
 
@@ -178,10 +187,10 @@ class Wide:
         share, size = model.residuals
         weight, length = model.lengths
         pulled = np.minimum(length, radius)
-        curvature = max(float(weight @ (pulled * length)), 1e-12) / max(float(weight @ length**2), 1e-12)
+        curvature = max(float(weight @ (pulled * length)), TINY) / max(float(weight @ length**2), TINY)
         # A skewed noise leaves a mean even under a wide clip; it points along the mean row.
         constant = model.mean_row(self.row, radius)
-        constant /= max(float(np.linalg.norm(constant)), 1e-300)
+        constant /= max(float(np.linalg.norm(constant)), TINY)
         noise = clip = 0.0
         for release in self.slopes:
             clip = self._reach(model)
@@ -193,7 +202,7 @@ class Wide:
         # Error of a coordinate: privacy noise, and sampling under the wide clip.
         square = float(share @ np.minimum(size, clip) ** 2) * float(weight @ pulled**2) / p
         error = (noise + square / n) / curvature**2
-        keep = max(0.0, 1.0 - 2.0 * p * error / max(float(change @ change), 1e-300))
+        keep = max(0.0, 1.0 - 2.0 * p * error / max(float(change @ change), TINY))
         model.w = model.problem.move(start + keep * model.problem.frame.shape.T @ change, np.zeros(p), 0.0)
         model.noise = (1 - keep) ** 2 * model.noise + keep**2 * error
 
@@ -240,8 +249,8 @@ def _seen(counts: Floats, noise: float, per_octave: int) -> NDArray[np.bool_]:
     Tails fall by degrees, so a lone count far from all others is noise more often than rows; one
     believed in thousands of fits would set the clip a million times too wide.
     """
-    certain = np.convolve(counts > 6.5 * noise, np.ones(2 * per_octave + 1), "same") > 0
-    return certain & (counts > 4 * noise)
+    certain = np.convolve(counts > CERTAIN * noise, np.ones(2 * per_octave + 1), "same") > 0
+    return certain & (counts > LIKELY * noise)
 
 
 def _best(model: Model, noise: float) -> Choice:
@@ -251,10 +260,10 @@ def _best(model: Model, noise: float) -> Choice:
     plus that of the noise, over the curvature squared. Row lengths count as if u were round.
     """
     share, length = model.lengths
-    total = max(float(share @ length**2), 1e-12)
-    radii = math.sqrt(model.p) * 2.0 ** np.arange(-1.0, 3.01, 0.5)
+    total = max(float(share @ length**2), TINY)
+    radii = math.sqrt(model.p) * 2.0 ** (np.arange(-2, 7) / 2)
     pulled = np.minimum(length, radii[:, None])
-    curvature = np.maximum(pulled @ (share * length) / total, 0.02)
+    curvature = np.maximum(pulled @ (share * length) / total, LEAST_CURVATURE)
     variance = pulled**2 @ share
     if model.problem.target.logistic:
         # A label's variance is the curvature of its loss, which the second matrix contains.
@@ -262,22 +271,20 @@ def _best(model: Model, noise: float) -> Choice:
         variance = variance / total
     else:
         share, size = model.residuals
-        clips = (
-            2.0 ** np.arange(-10.0, 10.01, 0.5) if math.isinf(model.problem.loss.slope) else np.array([model.problem.loss.slope])
-        )
+        clips = CLIPS if math.isinf(model.problem.loss.slope) else np.array([model.problem.loss.slope])
         kept = np.array([share[size <= c].sum() for c in clips])
         square = np.array([share @ np.minimum(size, c) ** 2 for c in clips])
         variance = variance / model.p
     error = square[:, None] * variance / model.data.n + (noise * clips[:, None] * radii) ** 2
     # A clip below the first quartile of residuals has too little curvature to trust.
-    error = np.where(kept[:, None] >= 0.25, error / (np.maximum(kept, 0.02)[:, None] * curvature) ** 2, math.inf)
+    error = np.where(kept[:, None] >= 0.25, error / (np.maximum(kept, LEAST_CURVATURE)[:, None] * curvature) ** 2, math.inf)
     if not np.any(np.isfinite(error)):
         return Choice(float(clips[len(clips) // 2]), math.sqrt(model.p), 0.5, 1.0)
     i, j = np.unravel_index(int(np.argmin(error)), error.shape)
-    kept_curvature = float(max(kept[i], 0.02) * curvature[j])
+    kept_curvature = float(max(kept[i], LEAST_CURVATURE) * curvature[j])
     if model.renewals > 1:
         # Rows whose label is all but certain are by now the longest, and have no curvature to lose.
-        kept_curvature = max(kept_curvature, 0.7)
+        kept_curvature = max(kept_curvature, RENEWED_CURVATURE)
     return Choice(float(clips[i]), float(radii[j]), kept_curvature, float(square[i] * variance[j]))
 
 
@@ -290,11 +297,13 @@ def narrow_pays(joint: JointFit, release: Gaussian, data: PrivateData, noise: fl
     if not seen.any():
         return False
     share, middle = seen / seen.sum(), _middles(FINE)
-    clips = 2.0 ** np.arange(-6.0, 3.01, 0.25)
+    clips = NARROW_CLIPS
     kept = np.array([share[middle <= c].sum() for c in clips])
     square = np.array([share @ np.minimum(middle, c) ** 2 for c in clips])
     error = np.where(
-        kept >= 0.25, (square / n + (2 * noise * joint.radius * clips / n) ** 2) / np.maximum(kept, 0.02) ** 2, math.inf
+        kept >= 0.25,
+        (square / n + (2 * noise * joint.radius * clips / n) ** 2) / np.maximum(kept, LEAST_CURVATURE) ** 2,
+        math.inf,
     )
     best = int(np.argmin(error))
     return bool(clips[best] < most * kept[best])
