@@ -261,7 +261,9 @@ def rate(trials: int) -> None:
                 a = []
                 for t in range(trials):
                     x = 1 + rng.choice([-1.0, 1.0], n) * (1 + rng.pareto(index, n))
-                    fit = DPMean(1.0, DELTA, method=method, moment=1 + v, moment_bound=bound, random_state=t).fit(x[:, None])
+                    fit = DPMean(epsilon=1.0, delta=DELTA, method=method, moment=1 + v, moment_bound=bound, random_state=t).fit(
+                        x[:, None]
+                    )
                     a.append(abs(float(fit.mean_[0]) - 1))
                 errors.append(float(np.median(a)))
             slope = float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])

@@ -23,6 +23,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from rich.table import Table
@@ -142,7 +143,7 @@ def rows(data: bytes) -> None:
         return
     X = values[: 2 * n].reshape(n, 2)
     private, factor = PrivateData(X), values[:n]
-    robust, largest = ROBUST[data[-1] % len(ROBUST)]
+    robust, largest = ROBUST[crc32(data) % len(ROBUST)]  # one byte would seldom change
     # A fold's rows come in another order; all of them in the table's, as their factors are.
     contributions = (lambda b: (b.X, None)) if isinstance(robust, MedianOfMeans) else (lambda b: (b.X, factor[b.start : b.stop]))
     everybody = SecretOrder(bytes(32), n).cut([0, n])[0] if isinstance(robust, MedianOfMeans) else None
@@ -169,14 +170,14 @@ def estimators(data: bytes) -> None:
     if n < 20:
         return
     X, y = values[: 2 * n].reshape(n, 2), values[2 * n : 3 * n]
-    kind = data[0] % 5
+    kind = crc32(data) % 5
     with warnings.catch_warnings(), only(ValueError):
         warnings.simplefilter("ignore", fattail.UtilityWarning)
         if kind == 0:
-            fitted: Any = fattail.DPMean(4.0, 1e-5, "truncated", random_state=0, moment_bound=1.0).fit(X)
+            fitted: Any = fattail.DPMean(epsilon=4.0, delta=1e-5, method="truncated", random_state=0, moment_bound=1.0).fit(X)
             found = fitted.mean_
         elif kind == 1:
-            found = fattail.DPMean(4.0, 1e-5, "trimmed", random_state=0, moment_bound=1.0).fit(X).mean_
+            found = fattail.DPMean(epsilon=4.0, delta=1e-5, method="trimmed", random_state=0, moment_bound=1.0).fit(X).mean_
         elif kind == 2:
             options = {"sparsity": 1, "feature_clip": 1.0, "response_clip": 1.0, "n_iter": 1, "fit_intercept": False}
             found = fattail.DPSparseRegressor(method="iht_huber", random_state=0, **options).fit(X, y).coef_
@@ -321,7 +322,7 @@ def seeds() -> dict[str, list[bytes]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made: list[Any] = [
-            fattail.DPMean(4.0, 1e-5, "truncated", random_state=0, moment_bound=1.0).fit(X),
+            fattail.DPMean(epsilon=4.0, delta=1e-5, method="truncated", random_state=0, moment_bound=1.0).fit(X),
             fattail.DPLogisticRegression(method="clipped", n_iter=1, random_state=0).fit(X, X[:, 0] > 0),
             fattail.DPSparseRegressor(1, method="iht_huber", n_iter=1, random_state=0).fit(X, X[:, 0]),
         ]
@@ -330,7 +331,7 @@ def seeds() -> dict[str, list[bytes]]:
     path.unlink(missing_ok=True)
     account = Ledger(path).open("claims", epsilon=3.0, delta=1e-5)
     budget = Budget(1.0, 1e-5)
-    fattail.DPMean(1.0, 1e-6, "truncated", random_state=0, moment_bound=1.0, ledger=budget).fit(X)
+    fattail.DPMean(epsilon=1.0, delta=1e-6, method="truncated", random_state=0, moment_bound=1.0, ledger=budget).fit(X)
     account.charge(budget.history[0].events, "mean")
     with sqlite3.connect(path) as db:
         body = json.loads(db.execute("SELECT body FROM entry ORDER BY seq DESC LIMIT 1").fetchone()[0])

@@ -27,12 +27,14 @@ BETA = 4.6
 def mean(problem: TrialData, seed: int, epsilon: float, delta: float, method: str) -> Floats:
     """A paper's mean, told the moment that the paper assumes known."""
     known = problem.known
-    model = fattail.DPMean(epsilon, delta, method, random_state=seed, moment=1.0 + known["order"], moment_bound=known["moment"])
+    model = fattail.DPMean(
+        epsilon=epsilon, delta=delta, method=method, random_state=seed, moment=1.0 + known["order"], moment_bound=known["moment"]
+    )
     return np.asarray(model.fit(problem.X).mean_)
 
 
 def mean_auto(problem: TrialData, seed: int, epsilon: float, delta: float) -> Floats:
-    return np.asarray(fattail.DPMean(epsilon, delta, random_state=seed).fit(problem.X).mean_)
+    return np.asarray(fattail.DPMean(epsilon=epsilon, delta=delta, random_state=seed).fit(problem.X).mean_)
 
 
 def sample_mean(problem: TrialData, seed: int) -> Floats:

@@ -37,6 +37,6 @@ class SQLite(Reader):
         with sqlite3.connect(self._path) as connection:
             cursor = connection.execute(f"{self._query} LIMIT {stop - start} OFFSET {start}")
             while rows := cursor.fetchmany(self._batch):
-                # NULL becomes NaN, which counts as a bad cell; text would raise, whatever the rows hold otherwise.
+                # NULL becomes NaN, a missing cell; text would raise, whatever the rows hold otherwise.
                 cells = np.array(rows, dtype=np.float64)
                 yield np.ascontiguousarray(cells[:, : self.d]), cells[:, self.d].copy() if self.has_target else None

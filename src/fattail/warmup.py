@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from fattail import _kernels
+from fattail._kernels.groups import group_cells
 from fattail.robust import Ball, Clip, Gram, Smooth, Trimmed
 from fattail.rows.data import PrivateData
 
@@ -45,6 +46,8 @@ def warmup() -> float:
     _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(200))
     for codes in (np.zeros((40, 3)), np.zeros((40, 3), dtype=np.int16)):
         _kernels.cell_counts(codes, np.zeros((3, 8), dtype=np.int64))
+    group = np.zeros(40, dtype=np.int64)
+    group_cells(np.ones(40), group, group, 0.0, 1.0, np.zeros((1, 3), dtype=np.int64))
     Trimmed(2, 1.0, 0.1).mean(PrivateData(np.ones((40, 3))))
     return time.perf_counter() - began
 

@@ -485,7 +485,7 @@ def test_an_undeclared_label_of_a_stream_is_a_bad_row():
     data = PrivateData(Chunks(lambda: [(X, y)], n=N), labels=Labels((0, 1)))
     data._reduce(lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
     np.testing.assert_array_equal(seen[0], np.where(np.arange(N) == 5, np.nan, CLASSES))
-    stream = fattail.DPLogisticRegression(random_state=0).fit(Chunks(lambda: [(X, y)], n=N))
+    stream = fattail.DPLogisticRegression(random_state=0, missing="zero").fit(Chunks(lambda: [(X, y)], n=N))
     assert np.all(np.isfinite(stream.coef_))
     relabeled = PrivateData(X, y).with_labels(Labels((0, 1)))
     np.testing.assert_array_equal(passes(relabeled)[1], passes(data)[1])

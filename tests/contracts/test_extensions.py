@@ -266,7 +266,9 @@ def test_a_source_of_ones_own_gives_the_same_fit(tmp_path):
         np.testing.assert_array_equal(here, there)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE people SET a = NULL WHERE rowid = 7")
-    assert np.all(np.isfinite(fattail.DPLinearRegression(random_state=0).fit(people).coef_))
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(people)
+    assert np.all(np.isfinite(fattail.DPLinearRegression(random_state=0, missing="drop").fit(people).coef_))
 
 
 def test_the_tanh_robustifier_has_the_value_it_says():

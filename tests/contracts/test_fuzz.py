@@ -83,7 +83,7 @@ def test_layout_and_type_change_no_bit_of_a_fit(layout, values):
     def means(rows):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            return fattail.DPMean(4.0, 1e-5, "truncated", random_state=0, moment_bound=1.0).fit(rows).mean_
+            return fattail.DPMean(epsilon=4.0, delta=1e-5, method="truncated", random_state=0, moment_bound=1.0).fit(rows).mean_
 
     assert np.array_equal(means(X), means(LAYOUTS[layout](X)))
     assert np.array_equal(X, before)
@@ -94,13 +94,13 @@ def test_integers_do_not_overflow(dtype):
     ends = (False, True) if dtype is bool else (np.finfo(dtype).min, np.finfo(dtype).max) if np.dtype(dtype).kind == "f" else None
     low, high = ends or (np.iinfo(dtype).min, np.iinfo(dtype).max)
     X = np.array([low, high] * 20, dtype=dtype)[:, None]
-    model = fattail.DPMean(4.0, 1e-5, "truncated", random_state=0, moment_bound=1.0)
+    model = fattail.DPMean(epsilon=4.0, delta=1e-5, method="truncated", random_state=0, moment_bound=1.0)
     assert np.array_equal(model.fit(X).mean_, model.fit(X.astype(np.float64)).mean_)
 
 
 @pytest.fixture
 def saved(tmp_path):
-    model = fattail.DPMean(4.0, 1e-5, "truncated", random_state=0, moment_bound=1.0).fit(np.ones((50, 2)))
+    model = fattail.DPMean(epsilon=4.0, delta=1e-5, method="truncated", random_state=0, moment_bound=1.0).fit(np.ones((50, 2)))
     return save_model(model, tmp_path / "m.json")
 
 
@@ -169,7 +169,7 @@ def test_an_entry_that_means_nothing_is_an_error_and_never_a_smaller_balance(tmp
     with pytest.raises(ValueError, match="damaged"):
         _ = account.spent
     with pytest.raises(ValueError, match="damaged"):
-        fattail.DPMean(0.1, 1e-6, "truncated", moment_bound=1.0, ledger=account).fit(np.ones((50, 1)))
+        fattail.DPMean(epsilon=0.1, delta=1e-6, method="truncated", moment_bound=1.0, ledger=account).fit(np.ones((50, 1)))
 
 
 def test_text_that_is_no_text_is_a_damaged_ledger(tmp_path):

@@ -74,6 +74,16 @@ def test_the_ledger_is_charged_exactly_the_plan_and_refuses_a_second_fit(name, m
     assert len(budget.history) == 1
 
 
+@pytest.mark.parametrize("name", sorted({n for n, _ in METHODS}))
+def test_a_parameter_that_a_method_does_not_use_is_refused(name):
+    """A value that changes nothing would look as if it did."""
+    model = make(name, "auto")
+    others = {"n_iter": 7, "clip": 2.0, "groups": 3, "moment_bound": 9.0, "public_features": np.zeros((4, 3)), "splitting": True}
+    for parameter in others.keys() & model.get_params().keys():
+        with pytest.raises(ValueError, match=f"{parameter} is not used by method='auto'; it is for"):
+            make(name, "auto", **{parameter: others[parameter]}).fit(*dataset(name))
+
+
 @each_method
 def test_reports_name_every_release(name, method):
     report = fit(name, method, *dataset(name)).privacy_

@@ -154,7 +154,7 @@ def test_one_block_of_twenty_knows_of_a_replaced_row(fault, most):
     def estimates(X, given):
         with labelled(given):
             blocks = SecretOrder(b"", N).folds(20)
-            return block_estimates(PrivateData(X), blocks, lambda b: b.X, lambda rows: rows.mean(axis=0), D)._source._X
+            return block_estimates(PrivateData(X), blocks, lambda b: b.X, lambda rows, _: rows.mean(axis=0), D)._source._X
 
     X, given = table("DPMean")
     other, moved = permuted(shifted((X, given)))

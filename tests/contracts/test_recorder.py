@@ -95,7 +95,7 @@ def fitted(algorithm, model, X, budget=True):
 
 
 def planted(algorithm, ours=OURS, theirs=THEIRS):
-    return audit.record_and_replay(lambda X: fitted(algorithm, fattail.DPMean(1.0, 1e-5), X), (ours,), (theirs,))
+    return audit.record_and_replay(lambda X: fitted(algorithm, fattail.DPMean(epsilon=1.0, delta=1e-5), X), (ours,), (theirs,))
 
 
 def honest(curator, X, model):
@@ -293,7 +293,7 @@ def test_duplicates_that_are_bounded_one_by_one_are_caught():
 
 
 def test_an_attribute_of_an_earlier_fit_is_caught():
-    models = [fattail.DPMean(1.0, 1e-5) for _ in range(2)]
+    models = [fattail.DPMean(epsilon=1.0, delta=1e-5) for _ in range(2)]
     for model, value in zip(models, (1.0, 2.0), strict=True):
         model.path_ = value  # of a fit at another epsilon
     ready = iter(models)

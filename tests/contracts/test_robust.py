@@ -235,7 +235,7 @@ def test_scores_are_sums_without_rounding():
     X = np.random.default_rng(3).standard_t(2.1, (97, 3))
 
     def fit(X):
-        DPMean(8.0, 1e-6, "trimmed", random_state=0).fit(X)
+        DPMean(epsilon=8.0, delta=1e-6, method="trimmed", random_state=0).fit(X)
 
     assert audit.fuzz(fit, (X,), trials=12) <= 1
 

@@ -199,7 +199,7 @@ def test_blocks_cannot_change_a_result(E):
         (DPGaussianMixture, {"n_components": 3, "method": "smoothed"}, "two spherical"),
         (DPGaussianMixture, {"symmetric": False, "method": "clipped"}, "symmetric model only"),
         (DPGaussianMixture, {"noise_scale": 1.0}, "noise_scale"),
-        (DPMixtureOfRegressions, {"clip": 2.0}, "chooses clip itself"),
+        (DPMixtureOfRegressions, {"clip": 2.0}, "clip is not used by method='auto'"),
         (DPMixtureOfRegressions, {"method": "clipped", "clip": -1.0}, "clip"),
         (DPMixtureOfRegressions, {"method": "clipped", "n_iter": 0}, "n_iter"),
         (DPMixtureOfRegressions, {"method": "clipped", "init": "best"}, "init"),

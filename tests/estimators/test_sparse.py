@@ -112,7 +112,7 @@ def test_auto_on_short_rows_finds_the_columns():
         ({"sparsity": 0}, "sparsity must be a positive integer"),
         ({"sparsity": 2.5}, "sparsity must be a positive integer"),
         ({"sparsity": 13}, "at most the number of columns, 12, got 13"),
-        ({"public_features": np.ones((5, 3))}, r"as many columns as X, 12, got shape \(5, 3\)"),
+        ({"public_features": np.ones((5, 3)), "method": "knowledge_transfer"}, r"as many columns as X, 12, got shape \(5, 3\)"),
         ({"feature_scale": np.zeros(12)}, "feature_scale must be positive"),
         ({"peeling": "magic"}, "gumbel"),
         ({"n_iter": 0}, "n_iter must be"),

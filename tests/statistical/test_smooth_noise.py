@@ -136,7 +136,7 @@ def test_the_published_double_is_the_nearest_one(monkeypatch):
             assert all(abs(end - Fraction(published[8])) <= ulp * Fraction(51, 100) for end in ends)
 
 
-def one_release(X, make=lambda: DPMean(1.0, 1e-6, "trimmed", moment_bound=200.0), neighbour=None):
+def one_release(X, make=lambda: DPMean(epsilon=1.0, delta=1e-6, method="trimmed", moment_bound=200.0), neighbour=None):
     found = releases(lambda X: make().fit(X), (X,), (X if neighbour is None else neighbour,))
     return next(r for r in found if isinstance(r.mechanism, SmoothNoise))
 
@@ -161,15 +161,16 @@ def test_no_set_of_reachable_doubles_tells_which_dataset_it_was():
     for planted in (False, True):
         with audit.coarse_draws() if planted else audit.weakened(1.0):
             runs = [one_release(X, neighbour=Y) for _ in range(40)]
-        assert sum(reached(r, r.ours) for r in runs) == (40 if planted else 0)
-        assert sum(reached(r, r.theirs) for r in runs) == 0
+        ours, theirs = (sum(reached(r, bounded(r)) for r in runs) for bounded in (lambda r: r.ours, lambda r: r.theirs))
+        # Every thousandth double or so is reachable by chance.
+        assert (ours == 40 if planted else ours <= 3) and theirs <= 3
 
 
 def test_the_audit_finds_coarse_draws():
     X, Y = neighbours()
 
     def make(seed):
-        return DPMean(1.0, 1e-6, "trimmed", moment_bound=200.0)
+        return DPMean(epsilon=1.0, delta=1e-6, method="trimmed", moment_bound=200.0)
 
     assert audit.lattice_attack(make, (X,), (Y,), runs=100).epsilon < 1
     with audit.coarse_draws():

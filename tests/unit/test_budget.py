@@ -245,7 +245,7 @@ def test_a_budget_that_is_gone_refuses():
 
 def test_a_ledger_and_a_budget_are_both_charged_or_neither(tmp_path):
     account = Ledger(tmp_path / "budget.db").open("a", epsilon=5.0, delta=1e-5)
-    model = fattail.DPMean(1.0, 1e-7, "truncated", moment_bound=1.0, ledger=account, random_state=0)
+    model = fattail.DPMean(epsilon=1.0, delta=1e-7, method="truncated", moment_bound=1.0, ledger=account, random_state=0)
     with Budget(EPSILON, DELTA) as budget:
         model.fit(np.ones((50, 1)))
         with pytest.raises(BudgetExceededError, match="budget"):

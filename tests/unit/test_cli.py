@@ -123,7 +123,15 @@ def test_every_mistake_is_one_line(capsys: Any, tmp_path: Path, claims: Path) ->
     fails(capsys, f"mean {claims} -c cost -e 0", "epsilon")
     fails(capsys, f"mean {claims} -c cost -e two", "epsilon")
     fails(capsys, f"mean {claims} -c cost --method nonsense", "method must be one of")
-    fails(capsys, f"mean {claims} -c cost --missing drop", "error, zero")
+    fails(capsys, f"mean {claims} -c cost --missing forget", "error, zero")
+    fails(capsys, f"mean {claims} -c cost,age --by region", "one column at a time")
+    fails(capsys, f"mean {claims} -c cost --by region --method trimmed", "default method")
+    fails(capsys, f"mean {claims} -c cost --by region --groups ,", "at least one group")
+    fails(capsys, f"total {claims} -c cots --by region", "no columns ['cots']")
+    fails(capsys, f"total {claims} -c region", "no numbers", "missing='drop'")
+    fails(capsys, f"count {claims} --relation sideways", "replace-one, add-remove")
+    fails(capsys, f"difference {claims} -c cost --by region --groups north", "two groups")
+    fails(capsys, f"mean {claims} -c cost --by age --epsilon 0.01 --groups 20,30", "few at epsilon", "Nothing was charged")
     fails(capsys, f"mean {claims} -c cost --ledger {tmp_path}/none.db", "no ledger")
     fails(capsys, f"fit {claims} -m forest -t cost", "--model must be one of")
     fails(capsys, f"fit {claims} -m linear", "needs --target")
@@ -160,6 +168,31 @@ def test_mean_with_ledger_and_card(capsys: Any, tmp_path: Path, claims: Path) ->
     assert state["accounts"][0]["charges"] == 1
     charges = json.loads(run(capsys, f"ledger history {ledger} --account claims --json")[0])["charges"]
     assert len(charges) == 1 and "DPMean" in charges[0]["label"]
+
+
+def test_statistics_by_group(capsys: Any, tmp_path: Path, claims: Path) -> None:
+    ledger, card = tmp_path / "budget.db", tmp_path / "card.html"
+    run(capsys, f"ledger open {ledger} claims -e 1 --delta 1e-6")
+    by = "--by region --groups south,north --json"
+    answer = json.loads(run(capsys, f"mean {claims} -c cost {by} --ledger {ledger} --card {card}")[0])
+    assert [r["name"] for r in answer["results"]] == ["south", "north"]  # two groups fit into a budget of one
+    assert [r["low"] < r["value"] < r["high"] for r in answer["results"]] == [True, True]
+    assert "<html" in card.read_text() and json.loads(card.with_suffix(".json").read_text())["results"] == answer["results"]
+    fails(capsys, f"count {claims} {by} --ledger {ledger}", "nothing was released", code=3)
+    found = json.loads(run(capsys, f"count {claims} --by region --json")[0])["results"]
+    assert [r["name"] for r in found] == ["north", "south"] and abs(sum(r["value"] for r in found) - 4000) < 60
+    answer = json.loads(run(capsys, f"difference {claims} -c cost {by} -e 4")[0])
+    assert answer["facts"]["p-value"] < 0.05 and answer["results"][0]["name"] == "south minus north"
+    assert "p-value" in run(capsys, f"difference {claims} -c cost --by region --groups south,north")[0]
+    options = "--person age --relation add-remove --missing drop --json --seed 0"
+    answer = json.loads(run(capsys, f"total {claims} -c cost {options}")[0])
+    assert (answer["privacy"]["unit"], answer["privacy"]["relation"]) == ("person", "add-remove")
+    assert "Add any one person" in fattail_card_claim(tmp_path, capsys, claims)
+
+
+def fattail_card_claim(tmp_path: Path, capsys: Any, claims: Path) -> str:
+    options = f"--person age --relation add-remove --card {tmp_path}/other.html --json"
+    return str(json.loads(run(capsys, f"count {claims} {options}")[0])["claim"])
 
 
 def test_ledger_verify_and_adopt(capsys: Any, tmp_path: Path, claims: Path) -> None:

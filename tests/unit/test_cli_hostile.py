@@ -214,7 +214,7 @@ def test_blank_and_ragged_lines_are_records(tmp_path: Path) -> None:
 
 
 def test_an_overlong_line_is_a_record_of_missing_cells(tmp_path: Path, monkeypatch: Any) -> None:
-    from fattail.cli import records
+    from fattail.rows import records
 
     monkeypatch.setattr(records, "MOST_LINE", 1000)
     monkeypatch.setattr(records, "_BLOCK_BYTES", 64)
@@ -554,7 +554,7 @@ def test_requests_that_contradict_themselves_are_refused(capsys: Any, claims: Pa
 
 
 def test_a_compressed_line_of_any_length_takes_little_memory(tmp_path: Path, monkeypatch: Any) -> None:
-    from fattail.cli import records
+    from fattail.rows import records
 
     monkeypatch.setattr(records, "MOST_LINE", 1 << 12)
     path = tmp_path / "t.csv.gz"
@@ -628,7 +628,8 @@ def test_pieces_give_the_same_answer_as_all_rows(capsys: Any, tmp_path: Path, mo
 
 
 def test_sparse_rows_in_pieces(capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    from fattail.cli import records, rows
+    from fattail.cli import rows
+    from fattail.rows import records
 
     rng = np.random.default_rng(3)
     X = rng.standard_normal((3000, 30)) * (rng.random((3000, 30)) < 0.3)

@@ -233,5 +233,5 @@ def test_more_rows_than_sums_can_hold_are_refused_before_the_charge():
     rows = np.zeros((10, 2))
     with fattail.Budget(1.0, 1e-5) as budget:
         with pytest.raises(ValueError, match="at most 1,073,741,824 rows"):
-            fattail.DPMean(1.0, 1e-5).fit(Chunks(lambda: [rows], n=2**30 + 1))
+            fattail.DPMean(epsilon=1.0, delta=1e-5).fit(Chunks(lambda: [rows], n=2**30 + 1))
         assert not budget.history

@@ -31,6 +31,7 @@ __all__ = [
     "ball_sums",
     "cell_counts",
     "clip_sums",
+    "column_log_cells",
     "column_log_histogram",
     "dot",
     "exact_gram",
@@ -40,6 +41,7 @@ __all__ = [
     "log_edges",
     "log_histogram",
     "octave_cells",
+    "person_cells",
     "product",
     "row_dots",
     "row_norms",
@@ -350,6 +352,22 @@ def column_log_histogram(
     histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
 
 
+def column_log_cells(
+    V: NDArray[Any], c: Floats | None, lo_exponent: int, n_bins: int, steps_per_octave: int
+) -> NDArray[np.int16]:
+    """Bins of `column_log_histogram`, those of negative entries ``n_bins`` further."""
+    out = np.empty(V.shape, dtype=np.int16)
+    grid = _grid(lo_exponent, n_bins, steps_per_octave)
+    histogram.column_codes_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
+    return out
+
+
+def person_cells(codes: NDArray[Any], starts: Ints, unit: int, out: Ints) -> None:
+    """Add to ``out[j, k]`` the share of each person's ``codes[:, j]`` in cell k (see `histogram.person_cells_block`)."""
+    codes = _plain(codes if codes.dtype == np.int16 else np.asarray(codes, dtype=np.float64))
+    histogram.person_cells_block(codes, _plain(starts), unit, out)
+
+
 def octave_cells(V: NDArray[Any], lowest: int, shift: int, cells: int) -> NDArray[np.int16]:
     """Cells of the entries by sign and magnitude (see `histogram.octaves_block`); NaN counts as zero."""
     out = np.empty(V.shape, dtype=np.int16)
@@ -369,8 +387,17 @@ def cell_counts(codes: NDArray[Any], out: Ints) -> None:
     histogram.cells_block(_plain(codes if codes.dtype == np.int16 else np.asarray(codes, dtype=np.float64)), out)
 
 
-def exact_gram(V: NDArray[Any], r: Factors = None, c: Floats | None = None, inv_s: Floats | None = None) -> Ints:
+def exact_gram(
+    V: NDArray[Any],
+    r: Factors = None,
+    c: Floats | None = None,
+    inv_s: Floats | None = None,
+    starts: Ints | None = None,
+) -> Ints:
     """Return the Gram matrix of the argument rows, shrunk to norm 1, in units of 2**-30, exactly.
+
+    With ``starts``, each row of a person with m rows counts 1/m: it is divided by the square root of m, as is the norm that
+    it may have, before it is rounded.
 
     Rows are cleaned of non-finite coordinates, shrunk, and rounded to multiples of 2**-15 within a
     margin that keeps the rounded norm at most 1.  Products and sums are then integers below 2**53:
@@ -378,11 +405,13 @@ def exact_gram(V: NDArray[Any], r: Factors = None, c: Floats | None = None, inv_
     moves the result by at most ``sqrt(2) 2**30`` in Frobenius norm.
     """
     rows, d = V.shape
-    if rows > 1 << 20:
-        raise ValueError(f"a block may have at most 2**20 rows, got {rows}")
-    limit = 2.0**15 * (1.0 - (d + 32) * 2.0**-52) - np.sqrt(d) / 2.0
+    counts = np.ones(rows, dtype=np.int64) if starts is None else np.diff(starts)
+    if len(counts) > 1 << 20:
+        raise ValueError(f"a block may have at most 2**20 rows, or persons, got {len(counts)}")
+    inside = 2.0**15 / np.sqrt(np.repeat(counts, counts))
+    limit = np.maximum(inside * (1.0 - (d + 32) * 2.0**-52) - np.sqrt(d) / 2.0, 0.0)
     Q = np.empty((rows, d))
-    dense.grid_block(_plain(V), _vector(factors(V, r), rows, 1.0), _vector(c, d, 0.0), _vector(inv_s, d, 1.0), 2.0**15, limit, Q)
+    dense.grid_block(_plain(V), _vector(factors(V, r), rows, 1.0), _vector(c, d, 0.0), _vector(inv_s, d, 1.0), inside, limit, Q)
     return (Q.T @ Q).astype(np.int64)
 
 

@@ -263,11 +263,11 @@ def ball_block(V, r, c, inv_s, inside, limit, out):
 
 @njit(**JIT)
 def grid_block(V, r, c, inv_s, inside, limit, out):
-    """Write to ``out`` the rows ``(r V - c) inv_s``, times ``inside`` or shrunk to norm ``limit``, rounded to integers."""
+    """Write to ``out`` the rows i of ``(r V - c) inv_s``, times ``inside[i]`` or shrunk to norm ``limit[i]``, as integers."""
     n, d = V.shape
     norms = np.empty(n)
     norm_block(V, r, c, inv_s, norms)
     for i in range(n):
-        factor = min(inside, limit / norms[i])
+        factor = min(inside[i], limit[i] / norms[i])
         for j in range(d):
             out[i, j] = np.rint(finite((r[i] * V[i, j] - c[j]) * inv_s[j]) * factor)

@@ -75,3 +75,36 @@ def cells_block(codes, out):
         for j in range(groups):
             v = codes[i, j] if codes[i, j] > 0.0 else 0.0
             out[j, np.int64(v if v < last else last)] += 1
+
+
+@njit(**JIT)
+def column_codes_block(V, c, lo_exponent, n_bins, steps, fractions, out):
+    """Write to ``out`` the bin of ``V_j - c_j``, and ``n_bins`` more if it is negative."""
+    n, d = V.shape
+    for i in range(n):
+        for j in range(d):
+            v = V[i, j] - c[j]
+            out[i, j] = _bin(v, lo_exponent, n_bins, steps, fractions) + (n_bins if v < 0.0 else 0)
+
+
+@njit(**JIT)
+def person_cells_block(codes, starts, unit, out):
+    """Add to ``out[j]`` the share of each person's ``codes[:, j]`` in each cell, in whole parts of ``unit``.
+
+    A person's parts add up to ``unit`` exactly: those of the first k cells are ``unit`` times their share, rounded down.
+    """
+    groups = codes.shape[1]
+    last = out.shape[1] - 1.0
+    for p in range(len(starts) - 1):
+        m = starts[p + 1] - starts[p]
+        own = np.empty(m, dtype=np.int64)
+        for j in range(groups):
+            for i in range(m):
+                v = codes[starts[p] + i, j] if codes[starts[p] + i, j] > 0.0 else 0.0
+                own[i] = np.int64(v if v < last else last)
+            own.sort()
+            before = np.int64(0)
+            for i in range(m):
+                through = unit * (i + 1) // m
+                out[j, own[i]] += through - before
+                before = through

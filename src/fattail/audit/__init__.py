@@ -22,7 +22,7 @@ from fattail.audit.attacks import (
 )
 from fattail.audit.likelihood import privacy_loss
 from fattail.audit.recorder import Finding, Spending, record_and_replay
-from fattail.audit.replays import Dataset, Step, fuzz, hostile_rows, moved, replay
+from fattail.audit.replays import Dataset, Step, fuzz, fuzz_persons, hostile_rows, moved, replay
 
 __all__ = [
     "Dataset",
@@ -33,6 +33,7 @@ __all__ = [
     "attack",
     "coarse_draws",
     "fuzz",
+    "fuzz_persons",
     "hostile_rows",
     "known_order",
     "lattice_attack",

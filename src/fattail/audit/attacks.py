@@ -170,7 +170,7 @@ def transcript_attack(
     >>> from fattail import audit
     >>> ours, theirs = (np.concatenate([[[row]], np.zeros((30, 1))]) for row in (1e9, -1e9))
     >>> def make(seed):
-    ...     return fattail.DPMean(1.0, 1e-5, "truncated", random_state=seed, moment_bound=1.0)
+    ...     return fattail.DPMean(epsilon=1.0, delta=1e-5, method="truncated", random_state=seed, moment_bound=1.0)
     >>> audit.transcript_attack(make, (ours,), (theirs,), runs=300).refutes
     False
     >>> with audit.weakened(0.5):

@@ -165,7 +165,7 @@ def record_and_replay(
     >>> from fattail import audit
     >>> ours, theirs = (np.concatenate([[[row]], np.zeros((99, 1))]) for row in (1e9, -1e9))
     >>> def fit(X):
-    ...     return fattail.DPMean(1.0, 1e-5, "truncated", moment_bound=1.0).fit(X)
+    ...     return fattail.DPMean(epsilon=1.0, delta=1e-5, method="truncated", moment_bound=1.0).fit(X)
     >>> finding = audit.record_and_replay(fit, (ours,), (theirs,))
     >>> finding.violations, round(finding.ratio, 3)
     ((), 1.0)

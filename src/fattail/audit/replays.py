@@ -173,16 +173,61 @@ def fuzz(
         changed = []
         for k, array in enumerate(data):
             array = np.array(array)
-            if rows is not None:
-                array[i] = rows(rng)[k]
-            elif array.ndim == 2:
-                pool = hostile_rows(array.shape[1], rng, array)
-                array[i] = pool[rng.integers(len(pool))]
-            elif np.array_equal(array, array.astype(bool)):
-                array[i] = 1 - array[i]  # a label can only be another label
-            else:
-                pool = hostile_rows(1, rng, array[:, None])
-                array[i] = pool[rng.integers(len(pool))][0]
+            array[i] = hostile_cells(array, 1, rng)[0] if rows is None else rows(rng)[k]
             changed.append(array)
         worst = max([worst, *(step.ratio for step in replay(fit, data, tuple(changed)))])
     return worst
+
+
+def hostile_cells(array: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
+    """So many hostile rows, responses or labels to put into an array like this one."""
+    if array.ndim == 1 and np.array_equal(array, array.astype(bool)):
+        return rng.integers(0, 2, count).astype(array.dtype) if count > 1 else 1 - array[:1]
+    pool = hostile_rows(array.shape[1] if array.ndim == 2 else 1, rng, array.reshape(len(array), -1))
+    if rng.random() < 0.5:  # copies of one row, or all kinds
+        pool = [pool[rng.integers(len(pool))]]
+    chosen = np.stack([pool[k] for k in rng.integers(len(pool), size=count)])
+    return chosen if array.ndim == 2 else chosen[:, 0]
+
+
+def fuzz_persons(
+    fit: Callable[..., Any], data: Dataset, person: NDArray[Any], *, trials: int = 30, seed: int = 0, most: int = 10_000
+) -> float:
+    """Largest ratio of observed to declared sensitivity over hostile replacements of all rows of one person.
+
+    A person gets one row, a few, or up to ``most``; the rows of everybody else change their order.
+
+    Examples
+    --------
+    >>> import numpy as np, fattail
+    >>> from fattail import audit
+    >>> X = np.random.default_rng(0).standard_t(2, (800, 2))
+    >>> fit = lambda X, ids: fattail.DPMean(random_state=0).fit(X, person=ids)
+    >>> audit.fuzz_persons(fit, (X,), np.arange(800) // 2, trials=5) <= 1
+    True
+    """
+    rng = np.random.default_rng(seed)
+    worst = 0.0
+    for _ in range(trials):
+        changed = _other_rows(data, person, person[rng.integers(len(person))], int(most ** rng.choice([0, 0.25, 0.5, 1])), rng)
+        worst = max([worst, *(step.ratio for step in replay(fit, (*data, person), changed))])
+    return worst
+
+
+def _other_rows(data: Dataset, person: NDArray[Any], who: Any, count: int, rng: np.random.Generator) -> Dataset:
+    """The table with ``count`` hostile rows of one person instead of theirs, in another order.
+
+    Persons come first in the same order as before: their places, to which secret labels belong, stay coupled.
+    """
+    kept = np.flatnonzero(person != who)
+    at = int(np.flatnonzero(person == who)[0])
+    first = np.concatenate((np.unique(person[kept], return_index=True)[1], []))
+    leading = np.sort(kept[first.astype(np.intp)])
+    rest = rng.permutation(np.setdiff1d(kept, leading))
+    before = int(np.searchsorted(leading, at))
+
+    def table(array: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+        old = array[leading]
+        return np.concatenate([old[:before], new[:1], old[before:], new[1:], array[rest]])
+
+    return (*(table(a, hostile_cells(a, count, rng)) for a in data), table(person, np.full(count, who)))

@@ -19,7 +19,7 @@ from typing import Any
 import typer
 
 from fattail._tools.escape import for_terminal
-from fattail.cli import estimate, inspect, ledger
+from fattail.cli import estimate, inspect, ledger, statistics
 from fattail.cli.paying import StoppedError
 from fattail.privacy import BudgetExceededError, PrivacyError
 
@@ -31,7 +31,10 @@ app = typer.Typer(
 )
 app.add_typer(ledger.app, name="ledger")
 for _command in (
-    estimate.mean,
+    statistics.count,
+    statistics.mean,
+    statistics.total,
+    statistics.difference,
     estimate.fit,
     estimate.predict,
     inspect.methods,

@@ -18,8 +18,10 @@ from rich.table import Table
 from fattail.cli.outputs import EXIT_NOT_WRITTEN, attempt
 from fattail.cli.paying import Till
 from fattail.cli.shared import Screen, emit, note, say
+from fattail.privacy import PrivacyReport
 from fattail.results.card import Card
 from fattail.results.model_files import released
+from fattail.results.release import Release
 
 # Lines on a terminal; all are in the JSON.
 _MOST_LINES = 40
@@ -57,13 +59,14 @@ class Answer:
             failures.extend([failed] if failed else [])
             return result
 
-        card = tried("the card", lambda: Card.of(estimator, account=till.charged, **about))
+        make = Card.of_release if isinstance(estimator, Release) else Card.of
+        card = tried("the card", lambda: make(estimator, account=till.charged, **about))
         heard = self._json or say((card and tried("the table", lambda: _text(card))) or _bare(estimator))
         for what, writer in self._writers.items():
             written += map(str, tried(what, partial(writer, card)) or ())
         if self._json:
             shown = card and tried("the card", card.to_dict)
-            shown = shown or {"released": released(estimator), "privacy": estimator.privacy_.to_dict()}
+            shown = shown or {"released": _numbers(estimator), "privacy": _report(estimator).to_dict()}
             heard = emit(shown | {"warnings": warned, "written": written, "failed": failures})
         else:
             for text in (*(f"note: {text}" for text in warned), *(f"wrote {path}" for path in written)):
@@ -72,6 +75,15 @@ class Answer:
             for text in (*failures, f"the answer was printed; {till.statement}"):
                 note(f"fattail: {text}")
             raise typer.Exit(EXIT_NOT_WRITTEN)
+
+
+def missing_note(missing: str) -> str:
+    """What happened to missing cells, for the end of a card."""
+    if missing == "zero":
+        return "Cells that were no finite numbers counted as 0."
+    if missing == "drop":
+        return "Rows whose cells were no finite numbers, or without a group, were left out; how many they are is private."
+    return "The file was checked before fitting to hold finite numbers only; that check is not part of the guarantee."
 
 
 # What ends a program politely: Ctrl-C, a request to stop, a terminal that closes.
@@ -121,6 +133,8 @@ def _text(page: Card) -> str:
     screen.print(table)
     if len(page.results) > _MOST_LINES:
         screen.print(f"and {len(page.results) - _MOST_LINES} more")
+    if "p-value" in page.facts:
+        screen.print(f"p-value {page.facts['p-value']:.3g}")
     promise = "seeded: NOT private" if r.seeded else f"({r.epsilon:g}, {r.delta:g})-differentially private"
     screen.print(f"{promise}, {r.relation} {r.unit}, {r.numerics} numerics")
     if page.account:
@@ -131,4 +145,15 @@ def _text(page: Card) -> str:
 
 def _bare(estimator: Any) -> str:
     """The released numbers without a card."""
-    return "".join(f"{name} = {value}\n" for name, value in released(estimator).items()) + f"{estimator.privacy_}\n"
+    return "".join(f"{name} = {value}\n" for name, value in _numbers(estimator).items()) + f"{_report(estimator)}\n"
+
+
+def _numbers(estimator: Any) -> dict[str, Any]:
+    if not isinstance(estimator, Release):
+        return released(estimator)
+    return {str(name): [value, low, high] for name, value, low, high in estimator.rows()}
+
+
+def _report(estimator: Any) -> PrivacyReport:
+    report: PrivacyReport = estimator.privacy if isinstance(estimator, Release) else estimator.privacy_
+    return report

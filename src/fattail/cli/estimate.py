@@ -1,4 +1,4 @@
-"""``fattail mean``, ``fit`` and ``predict``.
+"""``fattail fit`` and ``predict``.
 
 Every command goes the same way: what is public is checked, outputs included; the file is read
 and checked; one charge; the answer, which is printed whatever becomes of cards and files.
@@ -15,7 +15,7 @@ import typer
 
 from fattail._tools.escape import write_csv
 from fattail.cli import outputs
-from fattail.cli.answers import Answer
+from fattail.cli.answers import Answer, missing_note
 from fattail.cli.paying import Till
 from fattail.cli.requests import CLASSIFIERS, MODELS, WITHOUT_TARGET, check_different, columns_of, estimator_of, levels_of, noted
 from fattail.cli.rows import Reading
@@ -44,50 +44,6 @@ from fattail.cli.shared import (
 )
 from fattail.results.card import Card
 from fattail.results.model_files import load_model, save_model
-
-
-def mean(
-    file: File,
-    columns: Annotated[str, typer.Option("--columns", "-c", help="Comma-separated columns.")],
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
-    method: MethodName = "auto",
-    ledger: LedgerFile = None,
-    account: Account = None,
-    seed: Seed = None,
-    card: Annotated[
-        Path | None, typer.Option("--card", help="Write the privacy card here (HTML, and JSON beside it).", callback=usable)
-    ] = None,
-    missing: Missing = "error",
-    delimiter: Delimiter = None,
-    quoted_newlines: QuotedNewlines = False,
-    memory: Memory = None,
-    anyway: Anyway = False,
-    json: AsJson = False,
-) -> None:
-    """Private means of some columns, with intervals. No bounds needed."""
-    names = split(columns)
-    if not names:
-        raise UsageError("--columns needs at least one column")
-    answer = Answer(json)
-    if card is not None:
-        outputs.check_suffix("--card", card, (".html", ".json"))
-        outputs.check(Card.paths(card), apart_from=(file, ledger))
-        answer.write(f"the card {card}", lambda page: page.save(card))
-    estimator = estimator_of("DPMean", (), epsilon=epsilon, delta=delta, method=method, random_state=seed)
-    till = Till(account_of(ledger, account), anyway)
-    with till.open():
-        rows = Reading(file, missing, delimiter, quoted_newlines, json).dense(names)
-        warned = till.fit(estimator, *rows.arguments(estimator, memory), quiet=json)
-    answer.give(
-        estimator,
-        till,
-        warned,
-        names=names,
-        title=f"Private means of {file.name}",
-        facts={"rows": rows.n},
-        notes=[*warned, _missing_note(missing)],
-    )
 
 
 def fit(
@@ -153,7 +109,7 @@ def fit(
         names=rows.names,
         title=f"Private {model} model of {target or file.name}",
         facts={"rows": rows.n, "features": len(rows.names)},
-        notes=[*warned, _missing_note(missing)],
+        notes=[*warned, missing_note(missing)],
     )
 
 
@@ -201,9 +157,3 @@ def predict(
     with output.open("w", newline="", encoding="utf-8") as stream:
         write_csv(stream, table)
     note(f"{rows.n} predictions in {output}")
-
-
-def _missing_note(missing: str) -> str:
-    if missing == "zero":
-        return "Cells that were no finite numbers counted as 0."
-    return "The file was checked before fitting to hold finite numbers only; that check is not part of the guarantee."

@@ -4,7 +4,7 @@ Of a file, only the header, the number of rows and the schema are taken as publi
 type is declared or "number", never guessed from cells; a cell that is not a finite number is
 *missing*, and what happens then is the caller's choice. No error names a cell. With
 ``missing="zero"`` no cell decides whether reading succeeds, nor how many rows there are; the
-grammar of text files is in `fattail.cli.records`.
+grammar of text files is in `fattail.rows.records`.
 
 Everything is read once, to the end, before anybody is charged: what is damaged shows then.
 """
@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fattail.cli.parquet import DamagedError, ParquetRows, TypeRefusedError
-from fattail.cli.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
 from fattail.cli.spool import DenseRows, SparseRows
+from fattail.rows.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
 
 SPARSE = (".svm", ".svmlight", ".libsvm")
 MISSING = ("error", "zero")

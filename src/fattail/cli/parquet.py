@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.cli.records import Parse, parsed_cell
 from fattail.cli.spool import CHUNK_BYTES
+from fattail.rows.records import Parse, parsed_cell
 
 Floats = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from typing import Any
 import fattail
 from fattail import catalog
 from fattail.cli import files
-from fattail.cli.records import is_number
 from fattail.cli.shared import UsageError, split
 from fattail.privacy import check_budget
 from fattail.results.model_files import read_model
+from fattail.rows.records import is_number
 
 # The words of --model, and those of them whose targets are labels or that have none.
 MODELS = {e.word: e.name for e in catalog.entries() if e.word}

@@ -73,6 +73,24 @@ LedgerFile = Annotated[
 Account = Annotated[str | None, typer.Option("--account", help="Account of the ledger; may be left out if it has only one.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Reproducible noise, for experiments: NOT private.")]
 Missing = Annotated[str, typer.Option("--missing", help="A cell that is no finite number: 'error' or 'zero'.")]
+MissingOrDrop = Annotated[
+    str, typer.Option("--missing", help="A cell that is no finite number: 'error', 'zero', or 'drop' to leave its row out.")
+]
+By = Annotated[str | None, typer.Option("--by", help="Column of groups: one answer for each, and one charge for all.")]
+Groups = Annotated[str | None, typer.Option("--groups", help="Comma-separated groups. Default: found privately.")]
+Person = Annotated[
+    str | None, typer.Option("--person", help="Column of ids: a person with any number of rows is protected, not a row.")
+]
+Weight = Annotated[
+    str, typer.Option("--weight", help="With --person: 'persons' count once, or 'rows' do, up to a private cap per person.")
+]
+Relation = Annotated[
+    str, typer.Option("--relation", help="'replace-one', or 'add-remove' if the number of rows (persons) is private too.")
+]
+Confidence = Annotated[float, typer.Option("--confidence", help="Level of the intervals, each by itself.")]
+CardFile = Annotated[
+    Path | None, typer.Option("--card", help="Write the privacy card here (HTML, and JSON beside it).", callback=usable)
+]
 Category = Annotated[
     list[str] | None, typer.Option("--category", help="Text column and its levels, e.g. 'region=north|south|west'.")
 ]

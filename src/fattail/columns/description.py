@@ -13,6 +13,7 @@ from fattail.columns.evidence import ALONE, CountNoise, places
 from fattail.columns.location import OCTAVES, find_locations, signed_counts
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust.base import ONE
+from fattail.robust.histogram import fixed
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
@@ -140,7 +141,7 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list
     table = np.concatenate((signed[:, :, :1].sum(axis=1), signed[:, 0, 1:], signed[:, 1, 1:]), axis=1)
     moved = {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[plan.counts.norm]
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-    noisy = curator.release(plan.counts, Bounded(ONE * table, ONE * moved, plan.counts.norm, unit=1.0 / ONE))
+    noisy = curator.release(plan.counts, Bounded(fixed(table), ONE * moved, plan.counts.norm, unit=1.0 / ONE))
     noise = CountNoise(curator.noise(plan.counts, moved), isinstance(plan.counts, Laplace))
     rank_noise = 2 * curator.noise(plan.stages[min(1, len(plan.stages) - 1)])
     return [

@@ -8,12 +8,14 @@ roundest decimal number of its cell: where a column has a point mass, that is wh
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail.privacy import Bounded, Curator, TopK
+from fattail.robust.histogram import totals
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
@@ -33,7 +35,7 @@ def familiarity(exponent: Floats, width: float) -> Floats:
     return np.asarray(-2.0 * np.log1p(((exponent - 5.0) / width) ** 2))
 
 
-def missed(cells: NDArray[np.int64], rank: int) -> NDArray[np.int64]:
+def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
     """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
     through = np.cumsum(cells)
     return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
@@ -45,16 +47,17 @@ def dense(block: Block) -> NDArray[np.float64]:
     return np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
 
 
-def signed_counts(data: PrivateData, center: Floats, steps: int) -> NDArray[np.int64]:
+def signed_counts(data: PrivateData, center: Floats, steps: int) -> NDArray[Any]:
     """Counts (column, sign, bin) of ``x - center`` on the logarithmic grid; private."""
     bins = 2 * OCTAVES * steps + 2
 
-    def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((center.size, 2, bins), dtype=np.int64)
-        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, steps, out)
-        return out
+    def codes(block: Block) -> NDArray[Any]:
+        return _kernels.column_log_cells(dense(block), center, -OCTAVES, bins, steps)
 
-    return data._reduce(partial)
+    def count(block: Block, out: NDArray[np.int64]) -> None:
+        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, steps, out.reshape(-1, 2, bins))
+
+    return totals(data, (center.size, 2 * bins), codes, count=count).reshape(-1, 2, bins)
 
 
 def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData) -> tuple[Floats, Floats]:
@@ -101,15 +104,7 @@ def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Fl
 
 def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
     """Cells on uniform grids that begin at ``low``."""
-    d = data.d
-
-    def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((d, FINE + 2), dtype=np.int64)
-        with np.errstate(all="ignore"):
-            _kernels.cell_counts(_kernels.grid_cells(dense(block), low, step, FINE), out)
-        return out
-
-    counts = data._reduce(partial)
+    counts = totals(data, (data.d, FINE + 2), lambda block: _kernels.grid_cells(dense(block), low, step, FINE))
     chosen = np.empty(data.d, dtype=np.intp)
     for j, cells in enumerate(counts):
         score = Bounded(-missed(cells, data.n // 2)[1:-1], 1.0, "linf")

@@ -17,12 +17,16 @@ from fattail._tools.threads import thread_count
 from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
 from fattail.estimators.parameters import check_kind
 from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
+from fattail.privacy.counting import counted
 from fattail.privacy.noise import noise_source
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import array_of, rows_of, take_target, target_of
 from fattail.rows.frames import Columns, is_column, is_frame
+from fattail.rows.missing import HOW, without_missing
 from fattail.rows.sources import is_stream
+
+RELATIONS = ("replace-one", "add-remove")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -32,10 +36,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters are fields of a dataclass, so that a subclass lists only those it adds: scikit-learn
     reads them all from the signature of the constructor that this makes.
 
-    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``, ``_announce``
-    (what public numbers tell, before the charge), ``_make_curator``, an algorithm, then public
-    attributes and ``privacy_``. It starts by forgetting what an earlier fit released, since that was
-    paid for by another budget.
+    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``, ``_admit`` (a
+    curator; the number of rows where that is private; then ``_announce``, what public numbers tell,
+    before the charge), an algorithm, then public attributes and ``privacy_``. It starts by forgetting
+    what an earlier fit released, since that was paid for by another budget.
     """
 
     epsilon: float = 1.0
@@ -43,12 +47,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     method: str = "auto"
     random_state: int | None = None
     ledger: Any = None
+    relation: str = "replace-one"
+    missing: str = "error"
 
     privacy_: PrivacyReport = field(init=False)
 
     _methods: ClassVar[tuple[str, ...]] = ()
     # Those of them that look at all rows at once, so that no stream of rows will do.
     _at_once: ClassVar[tuple[str, ...]] = ()
+    # Parameters that some methods alone use, and these methods.
+    _used_by: ClassVar[dict[str, tuple[str, ...]]] = {}
+    # Those that need the exact number of rows, so that it must be public.
+    _need_n: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -67,8 +77,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             warn_leak(f"epsilon={self.epsilon:g} promises little: what is known of a person may change by a factor of {odds}")
         if self.delta * data.n > 1:
             warn_leak(
-                f"delta={self.delta:g} is more than 1 / n for {data.n} rows: to publish a row at random would meet such a claim; "
-                "choose it far below 1 / n"
+                f"delta={self.delta:g} is more than 1 / n for {data.n} {data.unit}s: to publish a {data.unit} at random would "
+                "meet such a claim; choose it far below 1 / n"
             )
 
     def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
@@ -79,8 +89,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if noise > most:
             rows = math.ceil((3 * noise / most) ** power * data.n)
             warn_utility(
-                f"{data.n:,} rows are few for {data.d:,} columns at epsilon={self.epsilon:g} and method={self.method!r}: noise "
-                f"will be about as large as the signal; {rows:,} rows would do"
+                f"{data.n:,} {data.unit}s are few for {data.d:,} columns at epsilon={self.epsilon:g} and "
+                f"method={self.method!r}: noise will be about as large as the signal; {rows:,} {data.unit}s would do"
             )
 
     def _warn_of_scores(self, asked: bool = True) -> None:
@@ -100,6 +110,36 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             check_kind(name, value, defaults[name])
         if self.method not in self._methods:
             raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
+        if self.relation not in RELATIONS:
+            raise ValueError(f"relation must be one of {', '.join(RELATIONS)}; got {self.relation!r}")
+        if self.missing not in (*HOW, "raise"):  # as it was called once
+            raise ValueError(f"missing must be one of {', '.join(HOW)}; got {self.missing!r}")
+        if self._n_is_private() and self.method in self._need_n:
+            others = ", ".join(m for m in self._methods if m not in self._need_n)
+            raise ValueError(
+                f"method={self.method!r} needs the exact number of rows, which relation={self.relation!r} with "
+                f"missing={self.missing!r} keeps private; these methods do without: {others}"
+            )
+
+    def _check_used(self) -> None:
+        """Refuse a parameter that the method does not use."""
+        for name, methods in self._used_by.items():
+            if self.method not in methods and not self._is_default(name):
+                raise ValueError(f"{name} is not used by method={self.method!r}; it is for {', '.join(methods)}")
+
+    def _is_default(self, name: str) -> bool:
+        """Whether a parameter was left as it is."""
+        value, default = getattr(self, name), type(self).__dataclass_fields__[name].default
+        return value is default or (np.ndim(value) == 0 and bool(value == default))
+
+    def _n_is_private(self) -> bool:
+        """Whether the number of rows (of persons) is released before anything else, and nothing else of it is used."""
+        return self.relation == "add-remove" or self.missing == "drop"
+
+    @property
+    def _how(self) -> str | None:
+        """What becomes of missing cells; None leaves them to the method."""
+        return "error" if self.missing == "raise" else self.missing
 
     def _private_data(
         self,
@@ -108,18 +148,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         accept_sparse: bool = True,
         labels: Labels | None = None,
+        person: Any = None,
         ensure_min_samples: int = 1,
         ensure_all_finite: bool | str = True,
     ) -> PrivateData:
         """Bring the rows through the door, validate as scikit-learn does, and take custody of them.
 
-        NaN or infinity raises here, and so does a label that ``labels`` does not declare: that is the
-        curator's check of the file, not a release. Streams (files, clusters) are not read for it; see `fattail.rows.sources`.
+        With ``missing="error"`` NaN or infinity raises here, and so does a label that ``labels`` does not declare: that is the
+        curator's check of the file, not a release. Streams (files, clusters) are read once for it.
         """
+        self._check_used()
+        how = self._how if ensure_all_finite is True else None
         if isinstance(X, PrivateData):
+            if person is not None:
+                raise ValueError("PrivateData already knows whose rows it holds: pass person= where it is made")
+            if X.is_counted == (how == "drop"):
+                raise ValueError('missing="drop" must be said both where PrivateData is made and to the estimator')
             return self._stream(X if labels is None else X.with_labels(labels), accept_sparse, ensure_min_samples)
         if is_stream(X):
-            return self._stream(PrivateData(X, y, labels=labels), accept_sparse, ensure_min_samples)
+            return self._stream(PrivateData(X, y, labels=labels, person=person, missing=how), accept_sparse, ensure_min_samples)
+        if isinstance(person, str):
+            if not is_frame(X):
+                raise ValueError(f"person={person!r} names a column, and the rows have no named columns: pass an array of ids")
+            X, person = take_target(X, person)
         if isinstance(y, str) and is_frame(X):
             X, y = take_target(X, y)
         rows = rows_of(X)
@@ -127,7 +178,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "accept_sparse": "csr" if accept_sparse else False,
             "dtype": [np.float64, np.float32],
             "order": None,
-            "ensure_all_finite": ensure_all_finite,
+            "ensure_all_finite": how == "error" if how else ensure_all_finite,
             "ensure_min_samples": ensure_min_samples,
         }
         if isinstance(rows, Columns):
@@ -136,12 +187,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             y = y if is_frame(y) or is_column(y) else array_of(y)
             if isinstance(y, np.ndarray) and y.ndim == 2:
                 y = column_or_1d(y, warn=True)
-            y = target_of(y) if labels is None else labels.checked(y)
+            y = target_of(y) if labels is None else labels.checked(y) if how in ("error", None) else labels.codes(y, strict=False)
         with np.errstate(all="ignore"):  # the sum that looks for infinities may overflow, and must not say so
-            checked = validate_data(self, rows, *(() if y is None else (y,)), **options)
+            # scikit-learn would look for missing cells of y whatever is said of X.
+            whole = y is not None and how in ("error", None)
+            checked = validate_data(self, rows, *((y,) if whole else ()), **options)
         if is_frame(X):
             validate_data(self, X, skip_check_array=True)  # names of columns
-        return PrivateData(*((checked,) if y is None else checked))
+        X, y = checked if whole else (checked, y)
+        if how == "zero":
+            X, y = without_missing(X, y, how, labels is not None)
+        return PrivateData(X, y, person=person, missing="drop" if how == "drop" else None)
 
     def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
         """The checks that need no row."""
@@ -151,8 +207,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{name} takes dense rows only, got CSR rows.")
         if self.method in self._at_once:
             data.check_in_memory(f"method={self.method!r}")  # before anything is charged
-        if data.n < ensure_min_samples:
-            raise ValueError(f"Found {data.n} rows while a minimum of {ensure_min_samples} is required by {name}.")
+        if data.is_counted and data.n < ensure_min_samples:
+            raise ValueError(f"Found {data.n} {data.unit}s while a minimum of {ensure_min_samples} is required by {name}.")
         if get_tags(self).target_tags.required and not data.has_target:
             raise ValueError(f"{name} requires y to be passed: an array, or the name of a column.")
         self.n_features_in_ = data.d
@@ -160,15 +216,31 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.asarray(data.columns, dtype=object)
         return data
 
-    def _make_curator(self) -> Curator:
-        return Curator(
-            self.epsilon,
-            self.delta,
-            random_state=self.random_state,
-            ledger=self.ledger,
-            label=f"{type(self).__name__}(method={self.method!r})",
-            subject=Subject.of(getattr(self, "feature_names_in_", range(self.n_features_in_))),
-        )
+    def _admit(self, data: PrivateData, share: float = 1.0, seed: int = 0) -> tuple[PrivateData, Curator]:
+        """The data as a method may see them, and the curator of its releases, for a ``share`` of the budget."""
+        if not self._n_is_private():
+            self._announce(data)
+            return data, self._curator(data, share, seed)
+        swing = 0.5 if self.relation == "add-remove" else 1.0
+        data, curator = counted(data, *self._budget(share), swing=swing, **self._terms(data, seed))
+        self._announce(data)
+        return data, curator
+
+    def _curator(self, data: PrivateData, share: float = 1.0, seed: int = 0) -> Curator:
+        return Curator(*self._budget(share), **self._terms(data, seed))
+
+    def _budget(self, share: float) -> tuple[float, float]:
+        return share * self.epsilon, share * self.delta
+
+    def _terms(self, data: PrivateData, seed: int) -> dict[str, Any]:
+        """What a curator needs to know besides the budget."""
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        return {
+            "random_state": None if self.random_state is None else int(self.random_state) + seed,
+            "ledger": self.ledger,
+            "label": f"{type(self).__name__}(method={self.method!r})",
+            "subject": Subject.of(names, unit=data.unit, relation=self.relation),
+        }
 
 
 def _afresh(fit: Callable[..., Any]) -> Callable[..., Any]:

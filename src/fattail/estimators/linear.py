@@ -22,7 +22,7 @@ class LinearRegressor(Responses, LinearModel):
 
     intercept_: float
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> Any:
         """Fit the model privately.
 
         Parameters
@@ -30,6 +30,9 @@ class LinearRegressor(Responses, LinearModel):
         X : array, frame or CSR matrix of shape (n, d)
             Rows are people; columns may be in any unit.
         y : array of shape (n,)
+        person : array of shape (n,) or column name, optional
+            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
+            their rows contribute. Without it, a row is a person.
 
         Returns
         -------
@@ -37,7 +40,7 @@ class LinearRegressor(Responses, LinearModel):
         """
         refuse(unsupported)
         self._check_parameters()
-        data = self._private_data(X, y)
+        data = self._private_data(X, y, person=person)
         check_target(self._loss(), y)
         fit = self._fit(data)
         self.coef_, self.intercept_ = fit.coef, fit.intercept
@@ -180,7 +183,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     def _loss(self) -> Loss:
         return Logistic()
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> Any:
         """Fit the model privately.
 
         Parameters
@@ -189,6 +192,9 @@ class DPLogisticRegression(TwoLabels, LinearModel):
             Rows are people; columns may be in any unit.
         y : array of shape (n,)
             Labels, of the two in ``classes``.
+        person : array of shape (n,) or column name, optional
+            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
+            their rows contribute. Without it, a row is a person.
 
         Returns
         -------
@@ -197,7 +203,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
         refuse(unsupported)
         self._check_parameters()
         labels = self._labels(X, y)
-        fit = self._fit(self._private_data(X, y, labels=labels))
+        fit = self._fit(self._private_data(X, y, labels=labels, person=person))
         self.classes_ = np.asarray(labels.classes)
         self.coef_, self.intercept_ = fit.coef[None, :], np.array([fit.intercept])
         self._set_errors(fit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,15 @@ class LinearModel(LinearPredictor):
 
     _methods = tuple(ALGORITHMS)
     _at_once = ("trimmed", "sample_aggregate")
+    _need_n = ("trimmed",)
+    _used_by: ClassVar = {
+        **dict.fromkeys(("n_iter", "step", "splitting"), ("smoothed", "median_of_means", "trimmed", "clipped")),
+        "moment_bound": ("smoothed", "median_of_means"),
+        **dict.fromkeys(("moment", "groups"), ("median_of_means",)),
+        "trim": ("trimmed",),
+        **dict.fromkeys(("blocks", "aggregation"), ("sample_aggregate",)),
+        **dict.fromkeys(("clip", "batch_size"), ("clipped",)),
+    }
 
     alpha: float = 0.0
     radius: float | None = None
@@ -170,6 +179,8 @@ class LinearModel(LinearPredictor):
             raise ValueError(f"groups must be odd, got {self.groups!r}")
         if self.aggregation not in ("clipped", "smooth"):
             raise ValueError(f"aggregation must be 'clipped' or 'smooth', got {self.aggregation!r}")
+        if self._n_is_private() and self.batch_size is not None:
+            raise ValueError("batch_size draws a share of the rows, whose number is private here: leave it out")
         if self.splitting and self.batch_size is not None:
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
@@ -200,8 +211,7 @@ class LinearModel(LinearPredictor):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         radius = math.inf if self.radius is None else float(self.radius)
         target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept)
-        self._announce(data)
-        curator = self._make_curator()
+        data, curator = self._admit(data)
         fit = self._run(curator, data, target)
         self.n_iter_ = fit.n_iter
         self.privacy_ = curator.report()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail.algorithms.auto.mean import adaptive_mean
+from fattail.algorithms.auto.weighted_mean import mean_of_rows
 from fattail.algorithms.papers.dpem2020 import BETA, local_mean, smoothed_mean
 from fattail.algorithms.papers.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.papers.wang2020 import trimmed_mean
@@ -22,10 +25,14 @@ from fattail.robust.base import check_scale
 from fattail.rows.data import PrivateData
 from fattail.rows.door import array_of, target_of
 from fattail.rows.frames import is_column, is_frame
+from fattail.rows.sources import gathered
 
 Floats = NDArray[np.float64]
+# Columns of which each has its own number of cells get noise of their own, also from a seed.
+_NEXT_SEED = 1 << 41
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPMean(PrivateEstimator):
     """Private mean of each column, without bounds on the data.
 
@@ -49,9 +56,15 @@ class DPMean(PrivateEstimator):
         For "median_of_means": an odd number of groups.
     confidence : float
         Level of ``interval_``, for each column by itself.
-    missing : {"raise", "zero"}
-        "zero" accepts values that are not finite: they add nothing to the sum around the
-        center, instead of raising an error that depends on the data.
+    relation : {"replace-one", "add-remove"}
+        Which tables are neighbors. With "add-remove" the number of rows (of persons) is private too: it is released first, at
+        6 % of epsilon. Not for "trimmed" and "local".
+    missing : {"error", "zero", "drop"}
+        What becomes of cells that are no finite number. "error": the table is refused. "zero": they count as 0. "drop": the mean
+        of a column is that of its present cells, and how many there are is private; each column then gets its part of the budget.
+    weight : {"persons", "rows"}
+        What counts once, with ``person=``. "rows" is the mean over rows, up to a private cap on the rows per person beyond
+        which a person's rows count less; for method "auto", the relation "replace-one" and no dropped rows.
 
     Attributes
     ----------
@@ -84,42 +97,66 @@ class DPMean(PrivateEstimator):
 
     _methods = ("auto", "truncated", "smoothed", "median_of_means", "trimmed", "local")
     _at_once = ("trimmed", "local")
+    _need_n = ("trimmed", "local")
+    _used_by: ClassVar = {"moment": _methods[1:], "moment_bound": _methods[1:], "groups": ("median_of_means",)}
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        method: str = "auto",
-        random_state: int | None = None,
-        ledger: Any = None,
-        moment: float | str = "auto",
-        moment_bound: ArrayLike | str = "auto",
-        groups: int = 1,
-        confidence: float = 0.95,
-        missing: str = "raise",
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.random_state = random_state
-        self.ledger = ledger
-        self.moment = moment
-        self.moment_bound = moment_bound
-        self.groups = groups
-        self.confidence = confidence
-        self.missing = missing
+    moment: float | str = "auto"
+    moment_bound: ArrayLike | str = "auto"
+    groups: int = 1
+    confidence: float = 0.95
+    weight: str = "persons"
 
-    def fit(self, X: Any, y: Any = None) -> DPMean:
-        """Release the private mean of each column of ``X`` (rows are people); ``y`` is ignored."""
+    mean_: Floats = field(init=False)
+    interval_: Floats = field(init=False)
+
+    def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMean:
+        """Release the private mean of each column of ``X``; ``y`` is ignored.
+
+        Parameters
+        ----------
+        X : array, frame, CSR matrix of shape (n, d), or a source of rows
+        y : ignored
+        person : array of shape (n,) or column name, optional
+            Whose row each is. A person is then protected with all of their rows, and counts once: what is estimated is the
+            mean over persons of the mean of their rows. Without it, a row is a person.
+
+        Returns
+        -------
+        self
+        """
         self._check_parameters()
-        data = self._private_data(X, ensure_all_finite=self.missing == "raise")
-        self._announce(data)
-        curator = self._make_curator()
-        estimate = self._algorithm()(curator, data)
-        self.mean_: Floats = estimate.value
-        self.interval_: Floats = estimate.interval(self.confidence)
-        self.privacy_ = curator.report()
+        if self.weight == "rows" and person is None:
+            raise ValueError('weight="rows" is for person=: without it every row counts once anyway')
+        if self.missing == "drop":
+            X = gathered(X)
+        data = self._private_data(X, person=person, ensure_all_finite=self.missing != "drop")
+        if self.weight == "rows":
+            return self._fit_rows(data)
+        parts = [data.column(j) for j in range(data.d)] if self.missing == "drop" else [data]
+        for j, part in enumerate(parts):
+            self._fit_part(part.averages(), j, len(parts))
         return self
+
+    def _fit_rows(self, data: PrivateData) -> DPMean:
+        """Every row counts once, up to a cap."""
+        seeds = itertools.count(0, _NEXT_SEED)
+        self._announce(data)
+        self.mean_, self.interval_, reports = mean_of_rows(
+            lambda share: self._curator(data, share, next(seeds)), data, self.confidence
+        )
+        report = reports[0].then(reports[1], (reports[0].epsilon + reports[1].epsilon, reports[1].delta))
+        self.privacy_ = report.then(reports[2], (self.epsilon, self.delta))
+        return self
+
+    def _fit_part(self, data: PrivateData, j: int, parts: int) -> None:
+        """Part j of the columns, with its part of the budget."""
+        data, curator = self._admit(data, 1 / parts, j * _NEXT_SEED)
+        estimate = self._algorithm(j if parts > 1 else None)(curator, data)
+        value, interval, report = estimate.value, estimate.interval(self.confidence), curator.report()
+        if j:
+            value, interval = np.append(self.mean_, value), np.concatenate([self.interval_, interval])
+            report = self.privacy_.then(report, (self.epsilon * (j + 1) / parts, self.delta * (j + 1) / parts))
+        self.mean_, self.interval_, self.privacy_ = value, interval, report
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
@@ -141,15 +178,22 @@ class DPMean(PrivateEstimator):
             check_scale("moment_bound", np.asarray(self.moment_bound, dtype=np.float64))
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
-        if self.missing not in ("raise", "zero"):
-            raise ValueError(f"missing must be 'raise' or 'zero', got {self.missing!r}")
+        if self.weight not in ("persons", "rows"):
+            raise ValueError(f"weight must be 'persons' or 'rows', got {self.weight!r}")
+        if self.weight == "rows" and (self.method != "auto" or self._n_is_private()):
+            raise ValueError(
+                'weight="rows" needs method="auto", relation="replace-one" and missing="error" or "zero"; '
+                'weight="persons" serves all'
+            )
         if self.groups < 1 or self.groups % 2 == 0:
             raise ValueError(f"groups must be odd and positive, got {self.groups!r}")
         if self.method in ("smoothed", "local") and not is_auto(self.moment) and self.moment != 2:
             raise ValueError(f"method={self.method!r} needs the second moment, got moment={self.moment!r}")
 
-    def _algorithm(self) -> Callable[[Curator, PrivateData], Estimate]:
+    def _algorithm(self, column: int | None) -> Callable[[Curator, PrivateData], Estimate]:
         moment, bound = 2.0 if is_auto(self.moment) else float(self.moment), self.moment_bound
+        if column is not None and not is_auto(bound) and np.ndim(bound):
+            bound = np.asarray(bound, dtype=np.float64)[column]
         return {
             "auto": adaptive_mean,
             "truncated": lambda c, d: truncated_mean(c, d, moment, bound),
@@ -162,7 +206,7 @@ class DPMean(PrivateEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing == "zero"
+        tags.input_tags.allow_nan = self.missing in ("zero", "drop")
         return tags
 
 

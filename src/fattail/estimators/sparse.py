@@ -53,7 +53,7 @@ class DPSparseRegressor(Responses, SparseModel):
     def _loss(self) -> Loss:
         return Squared()
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> DPSparseRegressor:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> DPSparseRegressor:
         """Fit the model privately.
 
         Parameters
@@ -61,6 +61,9 @@ class DPSparseRegressor(Responses, SparseModel):
         X : array, frame or CSR matrix of shape (n, d)
             Rows are people.
         y : array of shape (n,)
+        person : array of shape (n,) or column name, optional
+            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
+            their rows contribute. Without it, a row is a person.
 
         Returns
         -------
@@ -68,7 +71,7 @@ class DPSparseRegressor(Responses, SparseModel):
         """
         refuse(unsupported)
         self._check_parameters()
-        self.coef_, self.intercept_ = self._fit(self._private_data(X, y))
+        self.coef_, self.intercept_ = self._fit(self._private_data(X, y, person=person))
         return self
 
 
@@ -123,7 +126,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
     def _loss(self) -> Loss:
         return Logistic()
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> DPSparseClassifier:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> DPSparseClassifier:
         """Fit the model privately.
 
         Parameters
@@ -132,6 +135,9 @@ class DPSparseClassifier(TwoLabels, SparseModel):
             Rows are people.
         y : array of shape (n,)
             Labels, of the two in ``classes``.
+        person : array of shape (n,) or column name, optional
+            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
+            their rows contribute. Without it, a row is a person.
 
         Returns
         -------
@@ -140,7 +146,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
         refuse(unsupported)
         self._check_parameters()
         labels = self._labels(X, y)
-        coef, intercept = self._fit(self._private_data(X, y, labels=labels))
+        coef, intercept = self._fit(self._private_data(X, y, labels=labels, person=person))
         self.classes_ = np.asarray(labels.classes)
         self.coef_, self.intercept_ = coef[None, :], np.array([intercept])
         return self

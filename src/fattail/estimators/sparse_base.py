@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,6 +106,16 @@ def documented(methods: str) -> Any:
 class SparseModel(LinearPredictor):
     """Parameters and steps common to regressor and classifier."""
 
+    _used_by: ClassVar = {
+        **dict.fromkeys(
+            ("n_iter", "step", "feature_clip", "response_clip", "radius", "splitting", "peeling"), tuple(ALGORITHMS)[1:]
+        ),
+        "feature_scale": ("auto",),
+        "public_features": ("knowledge_transfer",),
+    }
+    # Their descent contracts for a step that fits the number of rows.
+    _need_n = ("knowledge_transfer", "two_stage")
+
     sparsity: int | str = "auto"
     _: KW_ONLY
     fit_intercept: bool = True
@@ -165,8 +175,7 @@ class SparseModel(LinearPredictor):
         if not data.has_target:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         self._check_shapes(data.d)
-        self._announce(data)
-        curator = self._make_curator()
+        data, curator = self._admit(data)
         with np.errstate(all="ignore"):
             coef, intercept = self._run(curator, data, self._loss())
         self.privacy_ = curator.report()

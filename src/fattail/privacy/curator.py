@@ -54,6 +54,11 @@ class Curator:
         Who is asking, for the ledger and the report.
     subject : Subject, optional
         Whose data it is about, for the ledger and the report.
+    prior : Curator, optional
+        Of the number of rows (or persons), released before: n is then what this curator has released, folds are cut by labels
+        instead of ranks, and the report is of both.
+    claim : tuple of float, optional
+        What the report claims for both together; with ``prior`` only.
 
     Examples
     --------
@@ -81,8 +86,11 @@ class Curator:
         ledger: Account | None = None,
         label: str = "",
         subject: Subject | None = None,
+        prior: Curator | None = None,
+        claim: tuple[float, float] | None = None,
     ) -> None:
         self.epsilon, self.delta = check_budget(epsilon, delta)
+        self._prior, self._claim = prior, claim or (self.epsilon, self.delta)
         if ledger is not None and not hasattr(ledger, "charge"):
             raise ValueError(f"ledger must be an account (Ledger(path).open(...)) or a Budget, got {type(ledger).__name__}")
         self._source: NoiseSource = noise_source(random_state)
@@ -157,7 +165,7 @@ class Curator:
 
     def _secret_order(self, n: int) -> SecretOrder:
         if self._order is None or self._order.n != n:
-            self._order = SecretOrder(self._key, n)
+            self._order = SecretOrder(self._key, n, by_label=self._prior is not None)
         return self._order
 
     def release(self, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
@@ -202,7 +210,7 @@ class Curator:
         total = sum(m.share for m in self._plan)
         records = tuple(self._record(m, total) for m in self._plan)
         exact = all(r.numerics == "exact" for r in records)
-        return PrivacyReport(
+        report = PrivacyReport(
             self.epsilon,
             self.delta,
             min(_spent(self.events, self.delta), self.epsilon),
@@ -214,6 +222,7 @@ class Curator:
             events=self.events,
             label=self._label,
         )
+        return report if self._prior is None else self._prior.report().then(report, self._claim)
 
     def _record(self, mechanism: Mechanism, total: float) -> ReleaseRecord:
         sensitivity = self._sensitivity[mechanism.name]

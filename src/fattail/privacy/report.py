@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fattail._tools.escape import Html, for_terminal, tag
@@ -58,6 +58,22 @@ class PrivacyReport:
     seeded: bool = False
     events: tuple[Event, ...] = ()
     label: str = ""
+
+    def then(self, later: PrivacyReport, claim: tuple[float, float]) -> PrivacyReport:
+        """The report of this and of what was chosen after it; ``claim`` is at least the sum of both. Shares are of epsilon."""
+        total = self.epsilon + later.epsilon
+
+        def scaled(report: PrivacyReport) -> tuple[ReleaseRecord, ...]:
+            return tuple(replace(r, share=r.share * report.epsilon / total) for r in report.releases)
+
+        return replace(
+            later,
+            epsilon=claim[0],
+            delta=claim[1],
+            epsilon_spent=min(self.epsilon_spent + later.epsilon_spent, claim[0]),
+            releases=scaled(self) + scaled(later),
+            events=self.events + later.events,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON."""

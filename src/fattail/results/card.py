@@ -18,6 +18,7 @@ import numpy as np
 from fattail import __version__
 from fattail._tools.escape import Html, document, fragment, style, tag
 from fattail.privacy import PrivacyReport
+from fattail.results.release import Release
 from fattail.results.summary import INTERCEPT, Summary
 
 SCHEMA = "fattail-card/1"
@@ -94,9 +95,7 @@ class Card:
         """The card of a fitted estimator; ``account`` is the one it was charged to, if any."""
         quantity, results = _results(estimator, names)
         about = {"estimator": type(estimator).__name__, "method": estimator.method} | dict(facts or {})
-        limits = None
-        if account is not None:
-            limits = {k: getattr(account, k) for k in ("name", "epsilon", "delta", "spent", "remaining") if hasattr(account, k)}
+        limits = _limits(account)
         return cls(
             title or f"{type(estimator).__name__}: privacy card",
             estimator.privacy_,
@@ -108,6 +107,26 @@ class Card:
             tuple(notes),
         )
 
+    @classmethod
+    def of_release(
+        cls,
+        release: Release,
+        *,
+        names: Sequence[str] | None = None,
+        title: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+        account: Any = None,
+        notes: Sequence[str] = (),
+    ) -> Card:
+        """The card of a statistic, such as ``fattail.mean(..., by="region")``; ``names`` of values that are not of groups."""
+        rows = release.rows()
+        labels = [str(row[0]) for row in rows] if release.groups is not None or names is None else names
+        results = tuple(Result(name, *row[1:]) for name, row in zip(labels, rows, strict=True))
+        about = dict(facts or {}) | ({} if release.p_value is None else {"p-value": release.p_value})
+        card_title = title or f"{release.quantity}: privacy card"
+        limits = _limits(account)
+        return cls(card_title, release.privacy, results, release.quantity, release.confidence, about, limits, tuple(notes))
+
     @property
     def claim(self) -> str:
         """The guarantee in plain words."""
@@ -118,9 +137,9 @@ class Card:
                 "subtract it. Fit again without one before you share this page."
             )
         return (
-            f"Replace any one {r.unit} of the data by anything: no outcome of this computation becomes more than "
+            f"{_neighbors(r.unit, r.relation)}: no outcome of this computation becomes more than "
             f"{math.exp(min(r.epsilon, 700.0)):.3g} times as likely, or as unlikely, up to a total probability of {r.delta:g}. "
-            f"Someone who knows all other rows and finds two contents of this one equally likely is at most "
+            f"Someone who knows all other {r.unit}s and finds two contents of this one equally likely is at most "
             f"{100 * _posterior(r.epsilon):.0f} % sure of either after reading this page. What many people have in common "
             f"can be learned from it. The promise holds for any data: no bound, no distribution and no absence of "
             f"outliers is assumed."
@@ -172,7 +191,7 @@ class Card:
         facts = (
             _fact("epsilon", f"{r.epsilon:g}", "privacy loss claimed"),
             _fact("delta", f"{r.delta:g}", "probability outside the claim"),
-            _fact("unit", r.unit, f"neighbors: {r.relation}, number of rows public"),
+            _fact("unit", r.unit, f"neighbors: {r.relation}, number of {r.unit}s {_PUBLIC.get(r.relation, '')}"),
             _fact("numerics", r.numerics, _NUMERICS.get(r.numerics)),
             _fact("noise", "seeded" if r.seeded else "secure", "not private" if r.seeded else "drawn by the operating system"),
             *(_fact(k, _number(v)) for k, v in self.facts.items()),
@@ -191,6 +210,12 @@ class Card:
             parts += [tag("h2", "Notes"), tag("ul", *(tag("li", note) for note in self.notes))]
         footer = f"fattail {__version__}. Everything on this page is a release or public arithmetic on one."
         return fragment(style(_CSS), tag("main", *parts, tag("footer", footer), class_="fattail-card"))
+
+
+def _limits(account: Any) -> dict[str, Any] | None:
+    if account is None:
+        return None
+    return {k: getattr(account, k) for k in ("name", "epsilon", "delta", "spent", "remaining") if hasattr(account, k)}
 
 
 def _plain(result: Result) -> dict[str, Any]:
@@ -329,6 +354,16 @@ def _account_bar(account: Mapping[str, Any]) -> Html:
         tag("p", "Account ", tag("b", account.get("name", "this session")), sentence),
     )
 
+
+def _neighbors(unit: str, relation: str) -> str:
+    """What a neighbor of the data is, as the beginning of a sentence."""
+    who = "person, with all their rows," if unit == "person" else unit
+    if relation == "add-remove":
+        return f"Add any one {who} to the data, or take one away"
+    return f"Replace any one {who} of the data by anything"
+
+
+_PUBLIC = {"replace-one": "public", "add-remove": "private"}
 
 _NUMERICS = {
     "exact": "exact sums and exact sampling; no rounding gap in the proof",

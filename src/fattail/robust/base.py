@@ -5,6 +5,9 @@ says how far one row can move the result. ``rows(block)`` gives the contribution
 bounding, as ``(V, r)``: row i is ``r[i] * V[i]``, or ``V[i]`` where r is None. For a linear
 model V is the block itself and r the derivative of the loss, so no n x d array is made; as a
 `Residual` it is found while the rows are summed, in one read of them.
+
+Where a person has several rows, their contributions are averaged first (`per_person`), and the
+average is bounded: whatever is said here of a row holds of a person, with any number of rows.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from fattail import _kernels
 from fattail.privacy.bounded import Bounded, Norm, PrivacyError
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold, Sample
+from fattail.rows.persons import averaged
 
 Factors = _kernels.Factors
 Rows = Callable[[Block], tuple[Any, Factors]]
@@ -37,7 +41,7 @@ def own_rows(block: Block) -> tuple[Any, None]:
 
 @dataclass(frozen=True)
 class Robustifier(ABC):
-    """Mean of ``width`` values per row, each row bounded around ``center``.
+    """Mean of ``width`` values per row (per person), each bounded around ``center``.
 
     Parameters
     ----------
@@ -49,7 +53,13 @@ class Robustifier(ABC):
     center: ArrayLike = 0.0
 
     def mean(
-        self, data: PrivateData, rows: Rows = own_rows, fold: Fold | Sample | None = None, *, width: int | None = None
+        self,
+        data: PrivateData,
+        rows: Rows = own_rows,
+        fold: Fold | Sample | None = None,
+        *,
+        width: int | None = None,
+        anchor: ArrayLike | None = None,
     ) -> Bounded:
         """Bounded mean over a fold (all rows by default).
 
@@ -61,6 +71,9 @@ class Robustifier(ABC):
         fold : Fold or Sample, optional
         width : int, optional
             Values per row; the number of columns by default.
+        anchor : float or array of shape (width,), optional
+            Public point near which the mean is expected, ``center`` by default. Where the number of rows is private, its error
+            enters the mean by the distance from here; elsewhere it changes nothing. Of coordinatewise bounds only.
         """
         width = data.d if width is None else width
         center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (width,))
@@ -77,6 +90,7 @@ class Robustifier(ABC):
             with np.errstate(all="ignore"):
                 V, r = rows(block)
                 check_rows(block, V, r, width)
+                V, r = per_person(block, V, r, center)
                 if block.weight is not None:
                     known = _kernels.factors(V, r)
                     r = block.weight if known is None else block.weight * known
@@ -84,8 +98,15 @@ class Robustifier(ABC):
             return out
 
         total = data._reduce(partial, fold)
+        # One row (person) more or fewer moves the sum by half of what a replacement does: `data.swing`.
+        reach = data.swing * self._row_range(width)
+        if anchor is not None and data.count_noise and self._norm() == "linf":
+            step = scale * (self._sup() / ONE)
+            place = np.clip(np.rint((np.asarray(anchor, dtype=np.float64) - center) / step), -ONE, ONE).astype(np.int64)
+            total, center = total - data._number(fold) * place, center + place * step
+            reach = min(reach + float(np.abs(place).max()), self._row_range(width))
         unit = scale * (self._sup() / (ONE * data.size(fold)))
-        return Bounded(total, self._row_range(width), self._norm(), fold, unit=unit, offset=center)
+        return Bounded(total, reach, self._norm(), fold, unit=unit, offset=center)
 
     @abstractmethod
     def _add(
@@ -112,6 +133,17 @@ class Robustifier(ABC):
     def _row_range(self, width: int) -> float:
         """Largest change of the integer sum when one row is replaced."""
         return 2.0 * ONE
+
+
+def per_person(block: Block, V: Any, r: Factors, center: ArrayLike = 0.0) -> tuple[Any, Factors]:
+    """One contribution per person: the average over their rows, as it is where a row is a person.
+
+    A coordinate that is not a number counts as ``center`` in the average. What becomes of the average, infinite or not, is
+    the business of whoever bounds it.
+    """
+    if block.starts is None:
+        return V, r
+    return averaged(block.starts, V, _kernels.factors(V, r), np.asarray(center, dtype=np.float64)), None
 
 
 def check_rows(block: Block, V: Any, r: Factors, width: int) -> None:

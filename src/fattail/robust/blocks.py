@@ -15,7 +15,11 @@ Table = NDArray[Any]
 
 
 def block_estimates(
-    data: PrivateData, blocks: Sequence[Fold], rows: Callable[[Block], Table], estimate: Callable[[Table], Table], width: int
+    data: PrivateData,
+    blocks: Sequence[Fold],
+    rows: Callable[[Block], Table],
+    estimate: Callable[[Table, Table], Table],
+    width: int,
 ) -> PrivateData:
     """One row per block: ``estimate`` of the block's rows.
 
@@ -27,13 +31,13 @@ def block_estimates(
     rows : callable
         What an estimate needs of each row, as a two-dimensional array.
     estimate : callable
-        A deterministic function of one block's rows, in their secret order, that gives ``width`` numbers;
-        where it fails or is not finite the estimate counts as zero.
+        A deterministic function of one block's rows, in their secret order, and of the weight of each (one over the number of
+        its person's rows), that gives ``width`` numbers; where it fails or is not finite the estimate counts as zero.
     width : int
 
     Notes
     -----
-    *Privacy.* Blocks are drawn independently of all values, so replacing a row of ``data`` replaces at most
+    *Privacy.* Blocks are drawn independently of all values, so replacing a row (a person) of ``data`` replaces at most
     one row of the result: whatever is differentially private for the estimates, with as many rows as
     there are blocks, is so for the data. Proof: ``blocks.proof.md``.
     """
@@ -41,7 +45,7 @@ def block_estimates(
     for k, fold in enumerate(blocks):
         with np.errstate(all="ignore"):
             try:
-                value = np.asarray(estimate(data._gather(rows, fold)), dtype=np.float64).ravel()
+                value = np.asarray(estimate(*data._gather_rows(rows, fold)), dtype=np.float64).ravel()
             except (ArithmeticError, np.linalg.LinAlgError):
                 continue
         if value.shape == (width,) and np.all(np.isfinite(value)):

@@ -19,6 +19,8 @@ from fattail.rows.order import Fold
 class Gram:
     """Mean of ``z z'`` over rows ``z = (row - center) / scale``, pulled back to norm ``radius``.
 
+    Where a person has several rows, theirs are averaged: a mean over persons of the mean of ``z z'``.
+
     The answer is in units of ``scale``: multiply by ``outer(scale, scale)`` to undo it.
 
     Notes
@@ -50,7 +52,8 @@ class Gram:
             with np.errstate(all="ignore"):
                 V, r = rows(block)
                 check_rows(block, V, r, width)
-            return weight * _kernels.exact_gram(V.toarray() if hasattr(V, "toarray") else V, r, center, inverse)[i, j]
+            dense = V.toarray() if hasattr(V, "toarray") else V
+            return weight * _kernels.exact_gram(dense, r, center, inverse, block.starts)[i, j]
 
         unit = self.radius**2 / (ONE * data.size(fold) * weight)
         return Bounded(data._reduce(partial, fold), 5 * math.sqrt(2) * ONE, "l2", fold, unit=unit)

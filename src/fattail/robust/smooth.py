@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fattail import _kernels
 from fattail.privacy.bounded import Bounded, Norm
 from fattail.robust import catoni
-from fattail.robust.base import ONE, Factors, Robustifier, check_scale
+from fattail.robust.base import ONE, Factors, Robustifier, check_scale, per_person
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold
 
@@ -48,7 +48,8 @@ class Smooth(Robustifier):
         beta, sup = self.beta, self._sup()
 
         def values(block: Block) -> NDArray[np.int64]:
-            X = block.X.toarray() if hasattr(block.X, "toarray") else block.X
+            V, _ = per_person(block, block.X, None, center)
+            X = V.toarray() if hasattr(V, "toarray") else V
             with np.errstate(all="ignore"):
                 value = catoni.smooth((X - center) * (1.0 / scale), beta) * (ONE / sup)
             # The bound is enforced last, whatever the map returned.

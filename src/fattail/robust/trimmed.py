@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
 from fattail.privacy.mechanisms import SmoothBounded
-from fattail.robust.base import Rows, check_scale, own_rows
+from fattail.robust.base import Rows, check_scale, own_rows, per_person
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold
 
@@ -56,7 +56,7 @@ class Trimmed:
 
         def values(block: Block) -> NDArray[np.float64]:
             with np.errstate(all="ignore"):
-                V, r = rows(block)
+                V, r = per_person(block, *rows(block))
                 known = _kernels.factors(V, r)
                 dense: Any = V.toarray() if hasattr(V, "toarray") else V
                 x = np.asarray(dense, dtype=np.float64) if known is None else known[:, None] * dense

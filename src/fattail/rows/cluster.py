@@ -8,6 +8,7 @@ it loses the first; noise is drawn once, by the curator, from the finished sum.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +22,9 @@ from fattail.rows.classes import Labels
 from fattail.rows.digest import CHANGED, Digest
 from fattail.rows.door import Refusal, as_form, attempt, number_type, rows_of, schema_of, shown, take_target, target_of
 from fattail.rows.frames import library, text_only
-from fattail.rows.sources import CHUNK_BYTES, Chunk, Job, Mask, Source, Sums, total
+from fattail.rows.missing import MISSING, present_rows, without_missing
+from fattail.rows.source import Chunk, Job, Mask, Source, Sums, total
+from fattail.rows.sources import CHUNK_BYTES
 
 # Partial sums, if there are more than this many, are added in groups of as many on the workers.
 FAN_IN = 16
@@ -58,6 +61,7 @@ class Dask(Source):
         self._name: str | None = None
         self._targets: list[Any] | None = None
         self._digests: list[bytes] | None = None
+        self.fills = False
 
     def forget(self) -> None:
         self._digests = None
@@ -94,7 +98,7 @@ class Dask(Source):
         import cloudpickle
         import dask
 
-        form = _Form(self.is_sparse, None if self._y is not None else self._labels)
+        form = self._form()
         if job.fold is not None and self._digests is None:
             first = (dask.delayed(_first_digest)(*part, form) for part in self._rows())
             self._digests = list(attempt("reading the partitions", dask.compute, *first))
@@ -112,6 +116,21 @@ class Dask(Source):
             sums = [dask.delayed(total)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
         return total(attempt("adding up the partitions", dask.compute, *sums))
 
+    def _form(self) -> _Form:
+        return _Form(self.is_sparse, None if self._y is not None else self._labels, self.fills)
+
+    def check_cells(self) -> None:
+        import dask
+
+        tasks = (dask.delayed(_is_whole)(*part, self._form()) for part in self._rows())
+        if not all(attempt("looking for missing cells", dask.compute, *tasks)):
+            raise Refusal(MISSING)
+
+    def filled(self) -> Source:
+        other = copy.copy(self)
+        other.fills = True
+        return other
+
     def _rows(self) -> Iterator[tuple[Any, Any, str | None]]:
         """X, y and the name of the target of each partition."""
         for k, (a, b) in enumerate(pairwise(self._edges.tolist())):
@@ -124,6 +143,7 @@ class _Form:
 
     is_sparse: bool
     labels: Labels | None
+    fills: bool = False
 
 
 @lru_cache(maxsize=2)
@@ -171,7 +191,11 @@ def _partition(X: Any, y: Any, name: str | None, form: _Form) -> tuple[Any, Any]
     target = None if y is None else target_of(y, strict=False) if form.labels is None else form.labels.codes(y, strict=False)
     if target is not None and len(target) != rows.shape[0]:
         raise Refusal(f"a partition has {rows.shape[0]} rows in X and {len(target)} in y")
-    return rows, target
+    return without_missing(rows, target, "zero", form.labels is not None) if form.fills else (rows, target)
+
+
+def _is_whole(X: Any, y: Any, name: str | None, form: _Form) -> bool:
+    return bool(present_rows(*_partition(X, y, name, form)).all())
 
 
 def _digest(X: Any, y: Any) -> bytes:

@@ -8,6 +8,7 @@ from is the business of `fattail.rows.sources`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.rows.classes import Labels
-from fattail.rows.door import Refusal
+from fattail.rows.missing import OneColumn, treated
 from fattail.rows.order import Fold, Sample
 from fattail.rows.passes import Block, Job, Partial, cut, picked
-from fattail.rows.sources import Arrays, Reader, as_source
+from fattail.rows.persons import Persons
+from fattail.rows.source import Arrays, Reader, in_memory
+from fattail.rows.sources import as_source
 
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 
@@ -28,8 +31,6 @@ BLOCK_BYTES = 1 << 22
 WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
 # A subset of the rows up to this size is worth its memory: it is found by reading all of them.
 KEEP_BYTES = 1 << 27
-# Sums of integers below 7 * 2**30, one for each row, stay within 64 bits.
-MOST_ROWS = 1 << 30
 # Rows of a block are a multiple of this: kernels take rows in small groups, and leftovers cost more.
 ROW_GROUP = 16
 
@@ -51,6 +52,11 @@ class PrivateData:
     y : array of shape (n,) or column name, optional
     labels : Labels, optional
         The two classes that y holds; behind the door they are 0 and 1.
+    person : array of shape (n,) or column name, optional
+        Whose row each is. The unit of privacy is then a person, and ``n`` the number of persons; the rows are brought into
+        memory, since those of a person may lie anywhere.
+    missing : {"error", "zero", "drop"}, optional
+        What becomes of missing cells (`fattail.rows.missing`); by default they stay as they are.
     block_bytes : int, optional
         Size of the blocks handed to partial sums. Changes speed, never a result.
 
@@ -62,14 +68,30 @@ class PrivateData:
     PrivateData(n=10, d=3, sparse=False)
     """
 
-    def __init__(self, X: Any, y: Any = None, *, labels: Labels | None = None, block_bytes: int | None = None) -> None:
-        self._source = as_source(X, y, labels)
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        labels: Labels | None = None,
+        person: Any = None,
+        missing: str | None = None,
+        block_bytes: int | None = None,
+    ) -> None:
+        self._source = as_source(X, y, labels, person, missing)
         self.n, self.d = self._source.n, self._source.d
-        if self.n > MOST_ROWS:
-            raise Refusal(f"sums are exact for at most {MOST_ROWS:,} rows, got {self.n:,}")
+        self.unit = "row" if person is None else "person"  # what n counts, and what is protected
+        self.is_counted = missing != "drop"  # how many rows are complete is private
+        self.count_noise = 0.0  # standard deviation of n, where it is a release
+        self.swing = 1.0  # how far a neighbor moves a bounded sum, over how far a replacement does
         self._fold: Fold | None = None  # the rows that count, if not all of the source's
         self._copied: Fold | None = None  # the rows that the source holds, in their secret order
         self._block_rows = block_rows(self._source.row_bytes, block_bytes)
+
+    @property
+    def has_several_rows(self) -> bool:
+        """Whether a person may have several rows, whose contributions are averaged."""
+        return isinstance(self._source, Persons)
 
     @property
     def is_sparse(self) -> bool:
@@ -86,14 +108,82 @@ class PrivateData:
 
     def with_labels(self, labels: Labels) -> PrivateData:
         """The same rows, their target read as labels."""
-        return self._like(PrivateData(self._source, labels=labels))
+        other = copy.copy(self)
+        other._source = self._source.with_target(None, labels)
+        return other
 
     def for_one_fit(self) -> PrivateData:
         """The same rows, without what a source remembers of earlier fits."""
-        return self._like(PrivateData(self._source.for_one_fit()))
+        other = copy.copy(self)
+        other._source = self._source.for_one_fit()
+        return other
 
-    def _like(self, other: PrivateData) -> PrivateData:
-        other.n, other._block_rows, other._fold, other._copied = self.n, self._block_rows, self._fold, self._copied
+    def _number(self, fold: Fold | Sample | None = None) -> int:
+        """How many rows (persons) there are; private where n is a release."""
+        if fold is not None or self._fold is not None:
+            raise ValueError("the rows of a part are not counted")
+        return self._source.n
+
+    def counted(self, n: int, noise: float, *, swing: float) -> PrivateData:
+        """The same rows, of whose number nothing but a release is used from now on.
+
+        Parameters
+        ----------
+        n : int
+            What is released of the number of rows (persons).
+        noise : float
+            Its standard deviation.
+        swing : float
+            1 where a neighbor may have another row in the place of one, 1/2 where it has one row more or fewer: a bounded
+            contribution lies within half of its range from what counts as nothing.
+        """
+        other = copy.copy(self)
+        other.n, other.count_noise, other.swing, other.is_counted = n, noise, swing, True
+        return other
+
+    def column(self, j: int) -> PrivateData:
+        """The rows that have a cell in column j, as data of their own; how many is private."""
+        other = copy.copy(self)
+        if isinstance(self._source, Persons):
+            other._source = self._source.column(j)
+        else:
+            assert isinstance(self._source, Reader)
+            one = OneColumn(self._source, j)
+            other._source = treated(Arrays(in_memory(one)[0]) if isinstance(self._source, Arrays) else one, "drop")
+        other.n, other.d, other.is_counted = other._source.n, 1, False
+        return other
+
+    def averages(self) -> PrivateData:
+        """One row per person: the mean of theirs. A target is left behind."""
+        if not isinstance(self._source, Persons):
+            return self
+        other = copy.copy(self)
+        other._source = as_source(self._source.averages())
+        return other
+
+    def row_counts(self) -> PrivateData:
+        """The number of rows of each person."""
+        return self._of_persons(lambda persons: persons.row_counts()[:, None])
+
+    def weighted(self, cap: float, center: NDArray[np.float64]) -> PrivateData:
+        """For each person, ``w (x - center)`` and w: x the mean of their rows, w their number over ``cap``, at most 1."""
+
+        def columns(persons: Persons) -> NDArray[np.float64]:
+            weight = np.minimum(persons.row_counts() / cap, 1.0)[:, None]
+            means = persons.averages()
+            with np.errstate(all="ignore"):
+                dense = np.asarray(means.toarray() if hasattr(means, "toarray") else means, dtype=np.float64)
+                return np.concatenate([weight * (dense - center), weight], axis=1)
+
+        return self._of_persons(columns)
+
+    def _of_persons(self, columns: Callable[[Persons], NDArray[Any]]) -> PrivateData:
+        """Data with one row per person."""
+        if not isinstance(self._source, Persons):
+            raise ValueError("the rows have no persons")
+        other = copy.copy(self)
+        other._source = Arrays(np.asarray(columns(self._source), dtype=np.float64))
+        other.d = other._source.d
         return other
 
     def part(self, fold: Fold) -> PrivateData:
@@ -105,11 +195,11 @@ class PrivateData:
             raise ValueError("these are not all of the fold's rows")
         if self._copied is not None:
             return self._sliced(fold)
-        other = PrivateData(self._source)
-        other.n, other._block_rows, other._fold = len(fold), self._block_rows, fold
-        if isinstance(self._source, Reader) and len(fold) * self._source.row_bytes <= KEEP_BYTES:
-            return other._gathered()
-        return other
+        other = copy.copy(self)
+        other.n, other._fold = len(fold), fold
+        # Rows of an interval of labels do not lie at the places that its expected size says.
+        kept = isinstance(self._source, Reader) and not fold.by_label and len(fold) * self._source.row_bytes <= KEEP_BYTES
+        return other._gathered() if kept else other
 
     def _sliced(self, fold: Fold) -> PrivateData:
         """Rows in the order of their ranks: those of a fold inside theirs follow one another."""
@@ -121,7 +211,7 @@ class PrivateData:
     def _gathered(self) -> PrivateData:
         """A copy of the rows that count."""
         assert self._fold is not None and isinstance(self._source, Reader)
-        positions = self._fold.positions()
+        positions = self._fold.positions(self._source.n)
         if isinstance(self._source, Arrays):
             ((X, y),) = self._source.read(0, self._source.n)
             chunks = iter([(X[positions], None if y is None else y[positions])])
@@ -129,13 +219,14 @@ class PrivateData:
         else:
             chunks = picked(self._source.read_alike(), 0, self._fold, self._source.n)
             order = np.searchsorted(np.sort(positions), positions)
-        (piece,) = cut(chunks, 0, self.n)
+        (piece,) = cut(chunks, 0, len(positions))
         block = piece.block()
         return self._holding(block.X[order], None if block.y is None else block.y[order], self._fold)
 
     def _holding(self, X: Any, y: Any, fold: Fold) -> PrivateData:
-        other = PrivateData(X, y)
-        other._block_rows, other._copied = self._block_rows, fold
+        other = copy.copy(self)
+        other._source = as_source(X, y)
+        other.n, other._fold, other._copied = len(fold), None, fold
         return other
 
     def size(self, rows: Fold | Sample | None = None) -> float:
@@ -151,9 +242,7 @@ class PrivateData:
         if mask is not None and (fold is not None or len(mask) != self._source.n):
             raise ValueError("a Poisson sample is drawn from all rows")
         result = self._source.sum(Job(partial, self._block_rows, fold), 0, self._source.n, mask)
-        if result is None:
-            raise ValueError("there are no rows to add up")
-        return result
+        return partial(self._source.nobody()) if result is None else result
 
     def _counting(self, fold: Fold | None) -> Fold | None:
         """Which of the source's rows to look at; all if None."""
@@ -163,7 +252,7 @@ class PrivateData:
 
     def check_in_memory(self, who: str) -> None:
         """Refuse a stream to a method that needs more than sums over rows."""
-        if not isinstance(self._source, Arrays):
+        if not isinstance(self._source, (Arrays, Persons)):
             kind = type(self._source).__name__
             raise ValueError(
                 f"{who} needs all rows at once, as order statistics do, not sums over blocks: "
@@ -171,23 +260,39 @@ class PrivateData:
             )
 
     def _gather(self, compute: Callable[[Block], NDArray[Any]], rows: Fold | None = None) -> NDArray[Any]:
-        """Row-wise values, concatenated; for order statistics, which are not sums.
+        """Values of each row (of each person), concatenated; for order statistics, which are not sums.
 
         Those of a fold are in their secret order, so that what is done with them in turn does not depend on the table's.
         """
+        if isinstance(self._source, Persons):
+            return self._source.gather(compute, self._block_rows, self._counting(rows))
         self.check_in_memory("this method")
         assert isinstance(self._source, Arrays)
         fold = self._counting(rows)
         chunks = self._source.read(0, self._source.n)
         if fold is not None:
             ((X, y),) = chunks
-            order = fold.positions()
-            parts = (order[a : a + self._block_rows] for a in range(0, len(order), self._block_rows))
-            chunks = ((X[part], None if y is None else y[part]) for part in parts)
-        return np.concatenate([compute(piece.block()) for piece in cut(chunks, 0, self._block_rows)])
+            order = fold.positions(self._source.n)
+            stretches = (order[a : a + self._block_rows] for a in range(0, len(order), self._block_rows))
+            chunks = ((X[part], None if y is None else y[part]) for part in stretches)
+        parts = [compute(piece.block()) for piece in cut(chunks, 0, self._block_rows)]
+        return np.concatenate(parts or [compute(self._source.nobody())])
+
+    def _gather_rows(self, compute: Callable[[Block], NDArray[Any]], fold: Fold) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Values of each row of a fold, in its secret order, and the share of each row in its person."""
+        if isinstance(self._source, Persons):
+            block, shares = self._source.rows_in(fold)
+            return compute(block), shares
+        values = self._gather(compute, fold)
+        return values, np.ones(len(values))
 
     def __repr__(self) -> str:
         return f"PrivateData(n={self.n}, d={self.d}, sparse={self.is_sparse})"
+
+    def __copy__(self) -> PrivateData:
+        other = object.__new__(PrivateData)
+        vars(other).update(vars(self))
+        return other
 
     def __reduce__(self) -> Any:
         raise TypeError("raw rows are not pickled")

@@ -294,3 +294,15 @@ def take_target(frame: Any, name: str) -> tuple[Any, Any]:
     schema_of(frame).find((name,))
     rest = frame.drop(columns=name) if library(frame) == "pandas" else frame.drop([name])
     return rest, frame[name]
+
+
+def plain_ids(ids: Any) -> NDArray[Any]:
+    """Ids as an array: text as objects, everything else in its own type."""
+    column = single_column(ids)
+    if not is_column(column):
+        return array_of(column) if not isinstance(column, (list, tuple)) else np.asarray(column)
+    if library(column) == "pyarrow":
+        return np.asarray(column.to_pandas(), dtype=object)
+    if library(column) == "polars":
+        return np.asarray(column.to_list(), dtype=object)
+    return np.asarray(column, dtype=object)

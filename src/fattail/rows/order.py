@@ -38,6 +38,10 @@ class SecretOrder:
     key : bytes
         32 secret bytes, drawn by the curator.
     n : int
+        Public number of rows.
+    by_label : bool
+        For a table whose number of rows is private, n being what is released of it: a fold is then an interval of labels
+        instead of ranks, so that a row that is added or removed changes one fold. Its size is private, ``len`` what is expected.
 
     Examples
     --------
@@ -46,8 +50,8 @@ class SecretOrder:
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
 
-    def __init__(self, key: bytes, n: int) -> None:
-        self._key, self.n = key, n
+    def __init__(self, key: bytes, n: int, by_label: bool = False) -> None:
+        self._key, self.n, self.by_label = key, n, by_label
         self._held: Labels | None = None
         self._ranked: Positions | None = None
         self._cuts: dict[tuple[int, ...], tuple[Fold, ...]] = {}
@@ -62,7 +66,7 @@ class SecretOrder:
         """Folds between successive ranks; ranks that share a label, if that ever happens, stay together."""
         ranks = tuple(ranks)
         if ranks not in self._cuts:
-            ends = enumerate(pairwise(self._bounds(ranks)))
+            ends = enumerate(pairwise(self._expected(ranks) if self.by_label else self._bounds(ranks)))
             self._cuts[ranks] = tuple(
                 Fold(k, len(ranks) - 1, start, stop, self, low, high) for k, ((start, low), (stop, high)) in ends
             )
@@ -80,23 +84,28 @@ class SecretOrder:
             self._ranked = self.by_rank(np.arange(self.n))
         return self._ranked[start:stop]
 
-    def by_rank(self, positions: Positions) -> Positions:
+    def by_rank(self, positions: Positions, total: int | None = None) -> Positions:
         """Some positions, given in increasing order, in the order of their labels."""
-        labels = self._at(positions, b"label")
+        labels = self._at(positions, b"label", total)
         order = np.argsort(labels)
         if np.any(labels[order[1:]] == labels[order[:-1]]):
-            order = np.lexsort((self._at(positions, b"second label"), labels))
+            order = np.lexsort((self._at(positions, b"second label", total), labels))
         return np.asarray(positions[order])
 
-    def stretches(self) -> Iterator[tuple[int, int]]:
-        """All positions, as many at a time as may be looked at together."""
-        return ((a, min(a + STRETCH, self.n)) for a in range(0, self.n, STRETCH))
+    def stretches(self, total: int | None = None) -> Iterator[tuple[int, int]]:
+        """All positions (``total`` of them, if that is not n), as many at a time as may be looked at together."""
+        stop = self.n if total is None else total
+        return ((a, min(a + STRETCH, stop)) for a in range(0, stop, STRETCH))
 
-    def _at(self, positions: Positions, purpose: bytes) -> Labels:
-        edges = np.searchsorted(positions, [a for a, _ in self.stretches()] + [self.n])
+    def _at(self, positions: Positions, purpose: bytes, total: int | None = None) -> Labels:
+        edges = np.searchsorted(positions, [*(a for a, _ in self.stretches(total)), self.n if total is None else total])
         draw = self.labels if purpose == b"label" else partial(self._drawn, purpose=purpose)
-        parts = zip(self.stretches(), pairwise(edges), strict=True)
+        parts = zip(self.stretches(total), pairwise(edges), strict=True)
         return np.concatenate([draw(a, b)[positions[low:high] - a] for (a, b), (low, high) in parts])
+
+    def _expected(self, ranks: Sequence[int]) -> list[tuple[int, int]]:
+        """For each rank, itself and the label below which a share ``rank / n`` of all labels lie; 0 stands for rank n's."""
+        return [(rank, (rank << 64) // self.n if rank < self.n else 0) for rank in ranks]
 
     def _bounds(self, ranks: Sequence[int]) -> list[tuple[int, int]]:
         """For each rank, how many labels are smaller than the one that has it, and that label; 0 stands for rank n's."""
@@ -129,7 +138,7 @@ class SecretOrder:
         return np.frombuffer(b"".join(parts), dtype="<u8")[start - first * CHUNK :]
 
     def __reduce__(self) -> Any:
-        return SecretOrder, (self._key, self.n)  # a worker draws the labels that it needs
+        return SecretOrder, (self._key, self.n, self.by_label)  # a worker draws the labels that it needs
 
     def __repr__(self) -> str:
         return f"SecretOrder(n={self.n})"
@@ -153,6 +162,11 @@ class Fold:
     def __len__(self) -> int:
         return self.stop - self.start
 
+    @property
+    def by_label(self) -> bool:
+        """Whether its size is private."""
+        return self._order.by_label
+
     def overlaps(self, other: Fold) -> bool:
         """Whether a row may be in both; ranks in different orders say nothing of each other."""
         return self._order is not other._order or (self.start < other.stop and other.start < self.stop)
@@ -168,7 +182,7 @@ class Fold:
 
     def within(self, start: int, stop: int) -> Positions:
         """Which rows of the positions ``[start, stop)`` are in the fold, counted from ``start``, in increasing order."""
-        if self.of > 1 and (start, stop) == (0, self._order.n):  # all folds will be asked for: rank the rows once
+        if self._ranks and (start, stop) == (0, self._order.n):  # all folds will be asked for: rank the rows once
             return np.sort(self._order.positions(self.start, self.stop))
         labels = self._order.labels(start, stop)
         inside = labels >= np.uint64(self._low)
@@ -176,11 +190,17 @@ class Fold:
             inside &= labels < np.uint64(self._high)
         return np.flatnonzero(inside)
 
-    def positions(self) -> Positions:
-        """Positions of the fold's rows, in their secret order."""
-        if self.of > 1:
+    @property
+    def _ranks(self) -> bool:
+        """Whether it pays to rank all rows once, as all folds will be asked for."""
+        return self.of > 1 and not self.by_label
+
+    def positions(self, total: int | None = None) -> Positions:
+        """Positions of the fold's rows, in their secret order; ``total`` is the true number of rows where it is private."""
+        if self._ranks:
             return self._order.positions(self.start, self.stop)
-        return self._order.by_rank(np.concatenate([a + self.within(a, b) for a, b in self._order.stretches()]))
+        stretches = self._order.stretches(total)
+        return self._order.by_rank(np.concatenate([a + self.within(a, b) for a, b in stretches]), total)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,7 +20,7 @@ from fattail import _kernels
 from fattail._tools.threads import one_blas_thread, thread_count, together
 from fattail.rows.frames import FLOATS, Columns
 from fattail.rows.order import Fold
-from fattail.rows.sources import Chunk, total
+from fattail.rows.source import Chunk, total
 
 # Fewer blocks than this are not worth waking another thread.
 MIN_THREADED = 4
@@ -33,13 +33,15 @@ class Block:
     """Some consecutive rows, ``y`` if there is one, and where they start.
 
     ``rows`` lie in memory as they came: an array by rows or by columns, columns here and there, or CSR.
-    ``weight`` is None, or a 0/1 vector that says which rows are in a Poisson sample.
+    ``weight`` is None, or a 0/1 vector that says which persons are in a Poisson sample.
+    ``starts`` is None where a row is a person; otherwise person k has the rows ``[starts[k], starts[k + 1])``.
     """
 
     rows: Any
     y: NDArray[Any] | None
     start: int
     weight: NDArray[np.float64] | None = None
+    starts: NDArray[np.int64] | None = None
 
     @cached_property
     def X(self) -> Any:
@@ -79,7 +81,10 @@ class Job:
         """
         if self.fold is not None:
             chunks = picked(chunks, start, self.fold, self.block_rows)
-        pieces = cut(chunks, start, self.block_rows, mask)
+        return self.over(cut(chunks, start, self.block_rows, mask), threads)
+
+    def over(self, pieces: Iterator[Any], threads: int | None = None) -> NDArray[np.int64] | None:
+        """Sum over pieces, each of which makes a block of itself."""
         with one_blas_thread:
             head = list(islice(pieces, MIN_THREADED))
             threads = (threads or thread_count()) if len(head) == MIN_THREADED else 1
@@ -181,13 +186,13 @@ def _alone(X: Any, y: Any, a: int, b: int) -> tuple[Any, Any, int, int]:
 class _Shared:
     """Pieces that several threads take one by one."""
 
-    def __init__(self, pieces: Iterator[Piece]) -> None:
+    def __init__(self, pieces: Iterator[Any]) -> None:
         self._pieces, self._lock = pieces, threading.Lock()
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self) -> Piece:
+    def __next__(self) -> Any:
         with self._lock:
             return next(self._pieces)
 

@@ -1,24 +1,35 @@
-"""Whose rows are these: ids of any type as whole numbers.
+"""Whose rows are these: ids of any type as whole numbers, and the rows of each person brought together.
 
 The unit of privacy may be a person with any number of rows. An id is text, a number or a category; behind the door it is a
-code from 0 to the number of persons minus one. Codes stay inside: nothing that is released depends on which code a person has.
+code, and a person's place is that of their first row. Codes stay inside: nothing that is released depends on which code a
+person has. The rows of a person lie next to each other, in an order that their values alone decide, so that sums over them do
+not depend on the order of the table. Proof: ``persons.proof.md``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from fattail.rows.door import Refusal, array_of, attempt, single_column
-from fattail.rows.frames import is_column, library
+from fattail.rows.door import Refusal, attempt, plain_ids
+from fattail.rows.missing import check_cells, present_rows, without_missing
+from fattail.rows.order import Fold
+from fattail.rows.passes import Block
+from fattail.rows.source import Arrays, Job, Mask, Source, Sums, in_memory
 
 Codes = NDArray[np.int64]
 
+# Rows of one person that are looked at. More would need larger blocks, and their average could be off in more than its last bits.
+MOST_OF_ONE = 1 << 20
+
 
 def person_codes(ids: Any) -> tuple[Codes, int]:
-    """Code of each row's person, and the number of persons.
+    """Code of each row's person, in the order of their first rows, and the number of persons.
 
     Parameters
     ----------
@@ -27,36 +38,27 @@ def person_codes(ids: Any) -> tuple[Codes, int]:
 
     Examples
     --------
-    >>> person_codes(["ann", "bob", "ann"])
+    >>> person_codes(["bob", "ann", "bob"])
     (array([0, 1, 0]), 2)
     """
-    values = _plain(ids)
+    values = plain_ids(ids)
     if values.ndim != 1:
         raise Refusal(f"person must hold one id per row, got an array of {values.ndim} dimensions")
     if _has_missing(values):
         raise Refusal("a row has no person: fill in the ids, or leave the rows out, before fitting")
-    kinds, codes = attempt("comparing ids of persons", _unique, values)
-    return codes.astype(np.int64).reshape(-1), len(kinds)
+    codes, count = attempt("comparing ids of persons", _numbered, values)
+    return codes, count
 
 
-def _plain(ids: Any) -> NDArray[Any]:
-    """Ids as an array: text as objects, everything else in its own type."""
-    column = single_column(ids)
-    if not is_column(column):
-        return array_of(column) if not isinstance(column, (list, tuple)) else np.asarray(column)
-    if library(column) == "pyarrow":
-        return np.asarray(column.to_pandas(), dtype=object)
-    if library(column) == "polars":
-        return np.asarray(column.to_list(), dtype=object)
-    return np.asarray(column, dtype=object)
-
-
-def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _numbered(values: NDArray[Any]) -> tuple[Codes, int]:
+    """Persons by the order of their first rows: with one row each, a person's place is their row's."""
     if values.dtype != object:
-        return np.unique(values, return_inverse=True)
-    place: dict[Any, int] = {}
-    codes = np.array([place.setdefault(value, len(place)) for value in values.tolist()], dtype=np.int64)
-    return np.arange(len(place)), codes
+        kinds, first, codes = np.unique(values, return_index=True, return_inverse=True)
+        place = np.empty(len(kinds), dtype=np.int64)
+        place[np.argsort(first)] = np.arange(len(kinds))
+        return place[codes.reshape(-1)], len(kinds)
+    seen: dict[Any, int] = {}
+    return np.array([seen.setdefault(value, len(seen)) for value in values.tolist()], dtype=np.int64), len(seen)
 
 
 def _has_missing(values: NDArray[Any]) -> bool:
@@ -69,3 +71,218 @@ def _has_missing(values: NDArray[Any]) -> bool:
     if values.dtype == object:
         return any(value is None or value != value for value in values.tolist())
     return False
+
+
+class Persons(Source):
+    """Rows in memory, those of a person together; its positions are persons.
+
+    Parameters
+    ----------
+    source : Source
+        Its rows are read once and held in memory, at 8 bytes (or less) a cell: a person's rows may lie anywhere.
+        Of more than ``MOST_OF_ONE`` rows of one person so many are kept.
+    ids : array of shape (n,)
+        Whose row each is.
+    missing : {"error", "zero", "drop"}, optional
+        What becomes of missing cells; a person none of whose rows is left is not there.
+
+    Notes
+    -----
+    Persons with one row come first, in the order of their rows; so with one row each this is the source as it was.
+    """
+
+    def __init__(self, source: Source, ids: Any, missing: str | None = None) -> None:
+        codes, self.n = person_codes(ids)
+        if len(codes) != source.n:
+            raise Refusal(f"X has {source.n} rows and person has {len(codes)} ids")
+        self.d, self.columns = source.d, source.columns
+        self.has_target, self.is_sparse = source.has_target, source.is_sparse
+        X, y = in_memory(source)
+        if missing == "error":
+            check_cells(X, y)
+        elif missing == "drop":
+            codes, self.n = person_codes(codes[present_rows(X, y)])
+        if missing in ("zero", "drop"):
+            X, y = without_missing(X, y, missing, source.has_labels)
+        counts = np.bincount(codes, minlength=self.n)
+        self._singles = int(np.sum(counts == 1))
+        # Layout: persons with one row, then the others, each group by code.
+        layout = np.argsort(counts > 1, kind="stable")
+        self._place = np.empty(self.n, dtype=np.int64)
+        self._place[layout] = np.arange(self.n)
+        starts = np.concatenate(([0], np.cumsum(counts[layout])))
+        order = _canonical(X, y, self._place[codes], self._singles)
+        self._starts, kept = _thinned(starts)
+        order = order if kept is None else order[kept]
+        same = bool(np.array_equal(order, np.arange(len(order))))
+        self._X = X if same else X[order]
+        self._y = y if same or y is None else y[order]
+
+    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+        """Positions are persons; all of them are looked at, ``start`` and ``stop`` are those of all."""
+        who = None if job.fold is None else self._place[job.fold.within(0, self.n)]
+        return job.over(self._pieces(who, job.block_rows, mask))
+
+    def _pieces(self, who: Codes | None, rows: int, mask: Mask | None = None) -> Iterator[Piece]:
+        """Blocks of whole persons with about so many rows, those with one row each first."""
+        who = np.arange(self.n) if who is None else np.sort(who)
+        if mask is not None:
+            by_place = np.empty(self.n, dtype=bool)
+            by_place[self._place] = mask
+            mask = by_place
+        ends = np.cumsum(self._starts[who + 1] - self._starts[who])
+        single = int(np.searchsorted(who, self._singles))
+        for low, high in ((0, single), (single, len(who))):
+            block = (ends[low:high] - 1) // rows
+            edges = low + np.concatenate(([0], np.flatnonzero(np.diff(block)) + 1, [high - low]))
+            for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+                if a < b:
+                    yield Piece(self, who[a:b], None if mask is None else mask[who[a:b]])
+
+    def block(self, who: Codes, mask: Mask | None = None) -> Block:
+        """All rows of the persons at these places."""
+        first, counts = self._starts[who], np.diff(self._starts)[who]
+        consecutive = bool(np.all(np.diff(who) == 1))
+        rows: Any = slice(int(first[0]), int(first[-1] + counts[-1])) if consecutive else _ranges(first, counts)
+        weight = None if mask is None else mask.astype(np.float64)
+        starts = None if counts.max() == 1 else np.concatenate(([0], np.cumsum(counts)))
+        return Block(self._X[rows], None if self._y is None else self._y[rows], 0, weight, starts)
+
+    def gather(self, compute: Any, rows: int, fold: Fold | None = None) -> NDArray[Any]:
+        """What ``compute`` gives per person, by code, or in the secret order of a fold."""
+        who = None if fold is None else fold.positions(self.n)
+        places = self._place if who is None else self._place[who]
+        parts = [compute(piece.block()) for piece in self._pieces(None if who is None else places, rows)]
+        # Pieces come by place.
+        return np.concatenate(parts or [compute(self.nobody())])[np.argsort(np.argsort(places))]
+
+    def rows_in(self, fold: Fold) -> tuple[Block, NDArray[np.float64]]:
+        """All rows of a fold's persons, in their secret order, and the share of each row in its person."""
+        who = self._place[fold.positions(self.n)]
+        counts = np.diff(self._starts)[who]
+        return self.block(who) if len(who) else self.nobody(), np.repeat(1.0 / counts, counts)
+
+    def column(self, j: int) -> Persons:
+        """One column, in which a person counts by the rows that have it."""
+        who = np.repeat(np.arange(self.n), np.diff(self._starts))
+        return Persons(Arrays(self._X[:, [j]]), who, "drop")
+
+    def row_counts(self) -> Codes:
+        """Rows of each person, by code."""
+        return np.diff(self._starts)[self._place]
+
+    def averages(self) -> Any:
+        """The mean row of each person by code, CSR or dense."""
+        singles = self._X[: self._singles]
+        if self._singles == self.n:
+            return singles
+        rest = self._X[self._singles :]
+        starts = self._starts[self._singles :] - self._singles
+        with np.errstate(all="ignore"):
+            means = averaged(starts, rest)
+        whole = sparse.vstack([singles, means], "csr") if self.is_sparse else np.concatenate([singles, means])
+        return whole[self._place]
+
+    def __copy__(self) -> Persons:
+        other = object.__new__(Persons)
+        vars(other).update(vars(self))
+        return other
+
+    def __reduce__(self) -> Any:
+        raise TypeError("raw rows are not pickled")
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Some persons of a table, by their places; a block of them copies their rows."""
+
+    persons: Persons
+    who: Codes
+    mask: Mask | None
+
+    def block(self, scratch: Any = None) -> Block:
+        return self.persons.block(self.who, self.mask)
+
+
+def averaged(starts: Codes, V: Any, r: Any = None, center: Any = 0.0) -> Any:
+    """Mean over each person's rows of ``r V``, a coordinate that is no number counting as ``center``.
+
+    Sums run in the order of the rows, from dense and from CSR alike.
+    """
+    counts = np.diff(starts)
+    if not sparse.issparse(V):
+        W = np.asarray(V, dtype=np.float64) * (1.0 if r is None else r[:, None])
+        return np.add.reduceat(np.where(np.isnan(W), center, W), starts[:-1], axis=0) / counts[:, None]
+    kind = V.indices.dtype
+    data = V.data * (1.0 if r is None else np.repeat(r, np.diff(V.indptr)))
+    data = np.where(np.isnan(data), np.broadcast_to(center, V.shape[1])[V.indices], data)
+    rows = sparse.csr_array((data, V.indices, V.indptr), shape=V.shape)
+    one = sparse.csr_array(
+        (np.ones(V.shape[0]), np.arange(V.shape[0], dtype=kind), starts.astype(kind)), shape=(len(counts), V.shape[0])
+    )
+    total = sparse.csr_array(one @ rows)
+    total.sort_indices()
+    total.data = total.data / np.repeat(counts, np.diff(total.indptr))
+    return total
+
+
+def _ranges(first: Codes, counts: Codes) -> Codes:
+    """``first[k], first[k] + 1, ...``, as many as ``counts[k]``, one list after another."""
+    ends = np.cumsum(counts)
+    return np.repeat(first - np.concatenate(([0], ends[:-1])), counts) + np.arange(ends[-1])
+
+
+def _thinned(starts: Codes, most: int = MOST_OF_ONE) -> tuple[Codes, Codes | None]:
+    """Where persons start once the rows of each are at most ``most``, and which rows are kept: evenly many, None for all."""
+    counts = np.diff(starts)
+    if counts.max(initial=0) <= most:
+        return starts, None
+    sizes = [most if m > most else int(m) for m in counts.tolist()]
+    parts = [a + np.arange(k) * int(m) // k for a, k, m in zip(starts[:-1].tolist(), sizes, counts.tolist(), strict=True)]
+    return np.concatenate(([0], np.cumsum(sizes))), np.concatenate(parts)
+
+
+def _canonical(X: Any, y: Any, place: Codes, singles: int) -> Codes:
+    """Rows by the place of their person, those of one person by the bits of their cells: y first, then column by column.
+
+    Rows with all bits alike may stay in any order, since they are the same row.
+    """
+    order = np.argsort(place, kind="stable")
+    group = place[order]
+    tied = np.arange(len(order)) >= singles
+    for cells in _keys(X, y):
+        if not np.any(tied):
+            break
+        at = np.flatnonzero(tied)
+        key = cells(order[at])
+        by = np.lexsort((key, group[at]))
+        order[at], key = order[at][by], key[by]
+        # Rows that differ here are told apart for good.
+        new = np.concatenate(([True], (np.diff(group[at]) != 0) | (key[1:] != key[:-1])))
+        group[at] = np.cumsum(new) - 1
+        tied[at] = ~(new & np.append(new[1:], True))
+    return order
+
+
+def _keys(X: Any, y: Any) -> Iterator[Any]:
+    """Functions that give a cell of some rows as integers to sort by; the number of rows that need many of them is small."""
+    if y is not None:
+        yield lambda rows: _bits(y[rows])
+    if sparse.issparse(X):
+        yield lambda rows: _row_order(X, rows)
+        return
+    for j in range(X.shape[1]):
+        yield lambda rows, j=j: _bits(X[rows, j])
+
+
+def _bits(values: NDArray[Any]) -> Codes:
+    """Numbers that are equal as bits in double precision are one key, and only those; zero has one sign."""
+    return (np.asarray(values, dtype=np.float64) + 0.0).view(np.int64)
+
+
+def _row_order(X: Any, rows: Codes) -> Codes:
+    """Ranks of CSR rows by the columns and bits of what they store; equal rows share one."""
+    ends = X.indptr
+    keys = [X.indices[ends[i] : ends[i + 1]].tobytes() + _bits(X.data[ends[i] : ends[i + 1]]).tobytes() for i in rows]
+    ranks = {key: k for k, key in enumerate(sorted(set(keys)))}
+    return np.array([ranks[key] for key in keys], dtype=np.int64)

@@ -5,223 +5,58 @@ as chunks ``(X, y)``. `fattail.rows.data` cuts the chunks into blocks and adds i
 over them, so the same fit gives the same integers from every source. A Dask cluster does that
 adding where its rows are, and only the sums travel.
 
-=========================== =====================================  ==================
-X                           y                                      NaN, infinity
-=========================== =====================================  ==================
-array, memmap, CSR          array                                  refused
-pandas, polars, pyarrow     array or column name                   refused
-path, ``Parquet``           array or column name                   count as bad rows
-polars ``LazyFrame``        array or column name                   count as bad rows
-callable, ``Chunks``        array, or in the chunks: ``(X, y)``    count as bad rows
-Dask array                  array or Dask array                    count as bad rows
-Dask data frame             array, Dask series or column name      count as bad rows
-=========================== =====================================  ==================
+=========================== =====================================
+X                           y
+=========================== =====================================
+array, memmap, CSR          array
+pandas, polars, pyarrow     array or column name
+path, ``Parquet``           array or column name
+polars ``LazyFrame``        array or column name
+callable, ``Chunks``        array, or in the chunks: ``(X, y)``
+Dask array                  array or Dask array
+Dask data frame             array, Dask series or column name
+=========================== =====================================
 
-What is in memory is checked as scikit-learn does. A check of the rest would cost a pass over
-the data, so there is none: in the sums a NaN or a null counts as zero and an infinity as an
-outlier, which every bounded term survives. Types and shapes are checked of all of them, before
-anything is charged; whatever a source holds goes through `fattail.rows.door`.
+Missing cells mean the same in all of them (`fattail.rows.missing`). Where nothing is said of them, they reach the sums: a NaN or
+a null counts as nothing there and an infinity as an outlier, which every bounded term survives. Types and shapes are checked of
+all sources, before anything is charged; whatever a source holds goes through `fattail.rows.door`.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 import tempfile
 import weakref
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from fattail.rows.classes import Labels
-from fattail.rows.digest import CHANGED, Digest
 from fattail.rows.door import (
     Refusal,
     Schema,
     as_form,
     attempt,
     attempted,
-    number_type,
+    plain_ids,
     rows_of,
     schema_of,
-    shown,
     take_target,
-    target_of,
     type_of,
 )
-from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library, text_only
-from fattail.rows.order import Fold
-
-Chunk = tuple[Any, NDArray[Any] | None]
-Sums = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library
+from fattail.rows.source import Arrays, Chunk, Reader, Source, window
 
 # Rows of a stream are handed out in chunks of about this size.
 CHUNK_BYTES = 1 << 24
-# How many entries a CSR row is taken to store at most, for the size of blocks: how many it does store is private.
-STORED = 64
-
-
-class Job(Protocol):
-    """A pass over consecutive rows, or over those of them in a fold; see `fattail.rows.passes.Job`."""
-
-    @property
-    def fold(self) -> Fold | None: ...
-
-    def __call__(
-        self, chunks: Iterable[Chunk], start: int, mask: Mask | None = None, threads: int | None = None
-    ) -> Sums | None: ...
-
-
-class Source(ABC):
-    """Rows by position in, chunks out.
-
-    Attributes
-    ----------
-    n, d : int
-        Public shape, without the target.
-    columns : tuple of str or None
-        Names of the d columns.
-    has_target : bool
-    is_sparse : bool
-        Chunks are CSR.
-    """
-
-    n: int
-    d: int
-    columns: tuple[str, ...] | None = None
-    has_target: bool = False
-    is_sparse: bool = False
-    _y: NDArray[Any] | None = None
-    _labels: Labels | None = None
-
-    @property
-    def row_bytes(self) -> int:
-        """Memory that a row of a block is taken to need: by the number of columns alone, which is public."""
-        return 12 * min(self.d, STORED) + 8 if self.is_sparse else 8 * self.d
-
-    def for_one_fit(self) -> Source:
-        """The same rows, with nothing remembered: whether they differ from those of an earlier fit must not be seen."""
-        other = copy.copy(self)
-        other.forget()
-        return other
-
-    def forget(self) -> None:  # noqa: B027 (most sources remember nothing)
-        """Forget what the rows were when they were read."""
-
-    def with_target(self, y: Any, labels: Labels | None = None) -> Source:
-        """The same rows with a target: an array of n numbers, or of labels, or the name of a column."""
-        if y is None and labels is None:
-            return self
-        other = copy.copy(self)
-        other.take_labels(labels)
-        if isinstance(y, str):
-            other.take_column(y)
-        elif y is not None:
-            other.take_array(y)
-        other.has_target = y is not None or self.has_target
-        return other
-
-    def take_labels(self, labels: Labels | None) -> None:
-        self._labels = labels
-        if labels is not None and self._y is not None:
-            self._y = labels.codes(self._y)
-
-    def take_column(self, name: str) -> None:
-        raise Refusal(f"y={name!r} names a column, and {type(self).__name__} data have no named columns: pass an array")
-
-    def take_array(self, y: Any) -> None:
-        self._y = target_of(y) if self._labels is None else self._labels.checked(y)
-        if len(self._y) != self.n:
-            raise Refusal(f"X has {self.n} rows and y has {len(self._y)}")
-
-    def _target_of(self, y: Any) -> NDArray[np.float64]:
-        """Numbers or labels of a chunk as a vector; what is neither is missing."""
-        return target_of(y, strict=False) if self._labels is None else self._labels.codes(y, strict=False)
-
-    def _check_target(self, kind: Any) -> None:
-        """Refuse a target by its type."""
-        if self._labels is not None:
-            self._labels.check(kind)
-        elif number_type(kind) is None:
-            raise Refusal(f"y must hold numbers, got type {shown(kind)}")
-
-    def check(self) -> None:  # noqa: B027 (arrays are checked when they are made)
-        """Refuse types that cannot be read; called once rows and target are known, before anything is charged."""
-
-    @abstractmethod
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
-        """What ``job`` adds up over rows ``[start, stop)``, None if there are none; ``mask`` covers the same rows."""
-
-
-class Reader(Source):
-    """A source whose rows come to this process.
-
-    Attributes
-    ----------
-    repeats : bool
-        Rows are in the same order each time they are read, for sure. Otherwise passes for which the order counts check it.
-    """
-
-    repeats: bool = True
-    _seen: bytes | None = None
-
-    def forget(self) -> None:
-        self._seen = None
-
-    def read(self, start: int, stop: int) -> Iterator[Chunk]:
-        """Rows ``[start, stop)`` in order, in chunks of any size.
-
-        The X of a chunk is an array, CSR or ``Columns``, in canonical form; y is a float64 vector.
-        """
-        at = start
-        for X, y in attempted("reading the rows", self._chunks(start, stop)):
-            size = int(X.shape[0])
-            if y is not None and len(y) != size:
-                raise Refusal(f"a chunk has {size} rows in X and {len(y)} in y")
-            yield X, y if self._y is None else self._y[at : at + size]
-            at += size
-        if at != stop:
-            raise Refusal(f"the source gave {at - start} rows where {stop - start} were announced")
-
-    def read_alike(self) -> Iterator[Chunk]:
-        """All rows, for a pass that picks some by position; refused at its end if they did not come as the first time."""
-        digest = Digest()
-        for X, y in self.read(0, self.n):
-            if not self.repeats:
-                digest.add(X, y)
-            yield X, y
-        if self._seen is None:
-            self._seen = digest.value()
-        elif self._seen != digest.value():
-            raise Refusal(CHANGED)
-
-    @abstractmethod
-    def _chunks(self, start: int, stop: int) -> Iterator[Chunk]: ...
-
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
-        return job(self.read(start, stop) if job.fold is None else self.read_alike(), start, mask)
-
-
-class Arrays(Reader):
-    """Rows in memory, or in a memory map."""
-
-    def __init__(self, X: Any) -> None:
-        self._X = rows_of(X)
-        self.n, self.d = (int(k) for k in self._X.shape)
-        self.is_sparse = bool(sparse.issparse(self._X))
-        if is_frame(X):
-            self.columns = text_only(schema_of(X).kinds)
-
-    def _chunks(self, start: int, stop: int) -> Iterator[Chunk]:
-        yield (self._X if stop - start == self.n else self._X[start:stop]), None
+# Sums of integers below 7 * 2**30, one for each row, stay within 64 bits.
+MOST_ROWS = 1 << 30
 
 
 class Table(Reader):
@@ -233,6 +68,8 @@ class Table(Reader):
     def __init__(self, schemas: Sequence[Schema], columns: Sequence[str] | None) -> None:
         self._schemas = schemas
         self._target: str | None = None
+        self._person: str | None = None
+        self._reads_ids = False
         self._choose(tuple(schemas[0].kinds) if columns is None else tuple(columns))
 
     def _choose(self, columns: tuple[str, ...]) -> None:
@@ -255,13 +92,31 @@ class Table(Reader):
 
     @property
     def _wanted(self) -> list[str]:
-        return [*self._features, *([] if self._target is None else [self._target])]
+        if self._reads_ids and self._person is not None:
+            return [self._person]
+        return [*self._features, *(name for name in (self._target, self._person) if name is not None)]
+
+    def take_person(self, name: str) -> None:
+        for schema in self._schemas:
+            schema.find((name,))
+        self._person = name
+        self._choose(tuple(c for c in self._features if c != name))
+
+    def ids(self) -> NDArray[Any]:
+        self._reads_ids = True
+        try:
+            parts = attempted("reading the ids", self._chunks(0, self.n))
+            return np.concatenate([np.asarray(part, dtype=object) for part, _ in parts])
+        finally:
+            self._reads_ids = False
 
     @property
     def _chunk_rows(self) -> int:
         return max(1, CHUNK_BYTES // self.row_bytes)
 
     def _chunk(self, table: Any) -> Chunk:
+        if self._reads_ids:
+            return plain_ids(table[self._person]), None
         rows = Columns([as_array(table[name]) for name in self._features], self._dtype)
         return rows, None if self._target is None else self._target_of(table[self._target])
 
@@ -305,7 +160,7 @@ class Parquet(Table):
             if groups:
                 _check_file(fragment, state)
                 batches = self._batches(fragment, groups)
-                yield from _window(map(self._chunk, batches), int(edges[groups[0]]), start, stop)
+                yield from window(map(self._chunk, batches), int(edges[groups[0]]), start, stop)
                 _check_file(fragment, state)
             at = int(edges[-1])
 
@@ -450,7 +305,7 @@ class Chunks(Reader):
                     self._check_target(kind)
 
     def _chunks(self, start: int, stop: int) -> Iterator[Chunk]:
-        return _window(self._all(), 0, start, stop)
+        return window(self._all(), 0, start, stop)
 
     def _all(self) -> Iterator[Chunk]:
         """Canonical chunks; it is too late to refuse cells, so those that are no numbers are missing."""
@@ -477,27 +332,9 @@ def _form_of(X: Any, y: Any) -> _Form:
     return _Form(shape[1], names, None if y is None else type_of(y))
 
 
-def total(parts: Iterable[Sums | None]) -> Sums | None:
-    """Sum of the parts that are there; None if none is."""
-    result: Sums | None = None
-    for part in parts:
-        if result is None:
-            result = None if part is None else part.copy()
-        elif part is not None:
-            result += part
-    return result
-
-
-def _window(chunks: Iterable[Chunk], at: int, start: int, stop: int) -> Iterator[Chunk]:
-    """Those rows of ``chunks``, the first of which is row ``at``, that lie in ``[start, stop)``."""
-    for X, y in chunks:
-        size = int(X.shape[0])
-        a, b = max(start - at, 0), min(stop - at, size)
-        if a < b:
-            yield (X, y) if b - a == size else (X[a:b], None if y is None else y[a:b])
-        at += size
-        if at >= stop:
-            return
+def gathered(X: Any) -> Any:
+    """A collection of a cluster in memory; anything else as it is."""
+    return attempt("computing", X.compute) if library(X) == "dask" else X
 
 
 def is_stream(X: Any) -> bool:
@@ -506,8 +343,16 @@ def is_stream(X: Any) -> bool:
     return known or library(X) == "dask" or kind_of(X) in ("LazyFrame", "FileSystemDataset", "UnionDataset")
 
 
-def as_source(X: Any, y: Any = None, labels: Labels | None = None) -> Source:
-    """The source of what a user may pass as X."""
+def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any = None, missing: str | None = None) -> Source:
+    """The source of what a user may pass as X; its positions are persons, where ``person`` says whose row each is.
+
+    Without ``missing`` cells stay as they are: in the sums a NaN counts as nothing and an infinity as an outlier.
+    """
+    # Rows of a person may lie in several partitions, and the rows that are left of one are not to be counted by others.
+    if (person is not None or missing == "drop") and library(X) == "dask":
+        X, y, person = map(gathered, (X, y, person))
+    if isinstance(person, str) and is_frame(X):
+        X, person = take_target(X, person)
     if isinstance(y, str) and is_frame(X):
         X, y = take_target(X, y)
     if library(X) == "dask":
@@ -524,6 +369,18 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None) -> Source:
         source = Chunks(X)
     else:
         source = Parquet(X)
+    if isinstance(person, str):
+        source = source.with_person(person)
     source = source.with_target(y, labels)
     source.check()
-    return source
+    if source.n > MOST_ROWS:
+        raise Refusal(f"sums are exact for at most {MOST_ROWS:,} rows, got {source.n:,}")
+    if person is not None:
+        from fattail.rows.persons import Persons
+
+        return Persons(source, source.ids() if isinstance(person, str) else person, missing)
+    if missing is None:
+        return source
+    from fattail.rows.missing import treated
+
+    return treated(source, missing)

@@ -1,47 +1,373 @@
-"""The mean of one array, in one call."""
+"""Means, totals and differences of means, in one call."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
 
+from fattail._tools.warnings import warn_utility
+from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.estimators.means import DPMean
+from fattail.privacy import Curator
 from fattail.results.release import Release
 from fattail.rows.door import array_of, target_of
 from fattail.rows.frames import is_column
+from fattail.rows.named import NamedColumns
+from fattail.statistics.cap import NO_CAP, release_cap
+from fattail.statistics.cells import release_cells
+from fattail.statistics.estimate import GroupEstimate
+from fattail.statistics.intervals import p_value
+from fattail.statistics.labels import Name
+from fattail.statistics.plan import RULES, plan_groups
+from fattail.statistics.question import WEIGHTS, Question
+from fattail.statistics.shape import release_shape
 
 
-def mean(x: ArrayLike, *, epsilon: float = 1.0, delta: float = 1e-6, **options: Any) -> Release:
-    """Private mean of one array, with nothing to declare.
+def mean(
+    data: Any,
+    column: Any = None,
+    *,
+    by: Any = None,
+    groups: Any = None,
+    person: Any = None,
+    weight: str = "persons",
+    missing: str = "error",
+    relation: str = "replace-one",
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+    ledger: Any = None,
+    **options: Any,
+) -> Release:
+    """Private mean of a column, in all or in each group. There is nothing to declare.
 
     Parameters
     ----------
-    x : array of shape (n,) or (n, d)
-        One person per entry, or per row.
+    data : array, mapping of columns, data frame, path of a CSV or Parquet file, or Dask frame
+        An array of shape (n,), or (n, d) for a mean of each column, needs no ``column``.
+    column : str, or list of str for a mean of each
+    by : column name or array, optional
+        The groups. Each row is in one of them; rows whose group is not in ``groups`` are in none.
+    groups : sequence of names, optional
+        Which groups to tell about. Without it they are found privately, and small ones are not named.
+    person : column name or array, optional
+        The unit of privacy is a person with any number of rows, not a row. A person counts once: what is estimated is the mean
+        of the persons' own averages. With groups, the averages are within each group, and a person's weight is split over
+        the groups in proportion to the person's rows in them.
+    weight : {"persons", "rows"}
+        With "rows", a person's weight is the number of the person's rows instead, up to a cap that is found privately.
+    missing : {"error", "zero", "drop"}
+        What a cell does that is no finite number: raise, count as 0, or leave its row out. How many rows are left out is private.
+    relation : {"replace-one", "add-remove"}
+        With "add-remove" the number of rows (of persons) is private, too.
     epsilon, delta : float
-        Privacy budget.
+        Privacy budget of all groups together. ``delta`` is spent only where groups are found: a group with a single unit is
+        named with probability at most ``delta``.
+    confidence : float
+        Level of the intervals, each by itself.
+    random_state : int, optional
+        Reproducible noise, which is not private.
+    ledger : account, optional
+        Charged before anything is sampled.
     **options
-        As for ``DPMean``.
+        As for ``DPMean``, for a mean over all rows; ``delimiter`` and ``quoted_newlines`` of a text file.
 
     Returns
     -------
     Release
-        ``value``, ``interval`` (95 % unless ``confidence`` says otherwise) and ``privacy``.
+        ``value``, ``interval`` and ``privacy``; with ``by=``, one value and one interval for each of ``groups``. An interval
+        holds the mean of the group's law and of its units. A group too small to answer gets the mean of all groups and an
+        infinite interval.
+
+    Notes
+    -----
+    *Privacy.* (epsilon, delta)-DP for one replaced (added or removed) row or person, for any values. A unit's masses in all
+    groups add up to one, so one release pays for all of them. Assumptions (tails that a bank of shapes describes, groups
+    whose tails are alike up to scale) concern accuracy only. Proof: ``mean.proof.md``. Test: ``tests/contracts/test_groups.py``.
 
     Examples
     --------
     >>> import numpy as np, fattail
-    >>> incomes = np.random.default_rng(1).lognormal(10, 1, 5000)
+    >>> rng = np.random.default_rng(1)
+    >>> incomes = rng.lognormal(10, 1, 5000)
     >>> answer = fattail.mean(incomes, epsilon=1.0, random_state=0)
     >>> bool(30_000 < answer.value < 40_000)
     True
+    >>> table = {"income": incomes, "region": rng.choice(["north", "south"], 5000)}
+    >>> by_region = fattail.mean(table, "income", by="region", groups=["north", "south"], random_state=0)
+    >>> by_region.groups, by_region.value.shape, by_region.interval.shape
+    (('north', 'south'), (2,), (2, 2))
     """
-    array: Any = x if hasattr(x, "tocsr") else target_of(x) if is_column(x) else array_of(x)
+    if weight not in WEIGHTS:
+        raise ValueError(f"weight must be one of {', '.join(WEIGHTS)}; got {weight!r}")
+    plain = by is None and person is None and relation == "replace-one" and missing in ("error", "zero")
+    source: dict[str, Any] = {k: options.pop(k) for k in ("delimiter", "quoted_newlines") if k in options}
+    if plain:
+        if groups is not None:
+            options["groups"] = groups  # the blocks of a median of means
+        options |= {"confidence": confidence, "random_state": random_state, "ledger": ledger}
+        return _plain_mean(_array(data, column, source, missing), epsilon, delta, options)
+    _refuse(options)
+    asked = Question(
+        by=by,
+        groups=groups,
+        person=person,
+        weight=weight,
+        missing=missing,
+        relation=relation,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        random_state=random_state,
+        ledger=ledger,
+        source=source,
+    )
+    return _grouped(asked, data, _column(data, column), "mean")
+
+
+def total(
+    data: Any,
+    column: Any = None,
+    *,
+    by: Any = None,
+    groups: Any = None,
+    person: Any = None,
+    missing: str = "error",
+    relation: str = "replace-one",
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+    ledger: Any = None,
+    **source: Any,
+) -> Release:
+    """Private total of a column, in all or in each group.
+
+    Parameters are those of `mean`. With ``person=`` it is the total of all rows; a person's part in all groups together is
+    bounded, wherever the rows are. The interval is for the total of the table itself: it has no sampling error, but for a
+    total over all rows of which the number is public, which is the mean times that number.
+
+    Returns
+    -------
+    Release
+
+    Notes
+    -----
+    *Privacy.* As for `mean`.
+
+    Examples
+    --------
+    >>> import numpy as np, fattail
+    >>> costs = np.random.default_rng(0).lognormal(5, 1, 4000)
+    >>> answer = fattail.total({"cost": costs}, "cost", random_state=0)
+    >>> bool(abs(answer.value / costs.sum() - 1) < 0.1)
+    True
+    """
+    asked = Question(
+        by=by,
+        groups=groups,
+        person=person,
+        missing=missing,
+        relation=relation,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        random_state=random_state,
+        ledger=ledger,
+        source=source,
+    )
+    return _grouped(asked, data, _column(data, column), "total")
+
+
+def difference(
+    data: Any,
+    column: Any = None,
+    *,
+    by: Any,
+    groups: Sequence[Any],
+    person: Any = None,
+    weight: str = "persons",
+    missing: str = "error",
+    relation: str = "replace-one",
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+    ledger: Any = None,
+    **source: Any,
+) -> Release:
+    """Private difference of the means of two groups, with an interval and a p-value.
+
+    Parameters are those of `mean`, with two ``groups``.
+
+    Returns
+    -------
+    Release
+        The mean of the first group minus that of the second; ``p_value`` is one minus the confidence of the widest interval
+        that excludes zero.
+
+    Notes
+    -----
+    *Privacy.* As for `mean`: the difference is computed from one release of both groups. The interval takes the sampling
+    errors of the two groups for independent, also where persons are in both.
+
+    Examples
+    --------
+    >>> import numpy as np, fattail
+    >>> rng = np.random.default_rng(0)
+    >>> trial = {"arm": rng.choice(["drug", "placebo"], 6000), "pressure": rng.normal(120, 10, 6000)}
+    >>> trial["pressure"] -= 3 * (trial["arm"] == "drug")
+    >>> answer = fattail.difference(trial, "pressure", by="arm", groups=["drug", "placebo"], random_state=0)
+    >>> bool(answer.interval[0] < -3 < answer.interval[1]), bool(answer.p_value < 0.01)
+    (True, True)
+    """
+    asked = Question(
+        by=by,
+        groups=groups,
+        person=person,
+        weight=weight,
+        missing=missing,
+        relation=relation,
+        epsilon=epsilon,
+        delta=delta,
+        confidence=confidence,
+        random_state=random_state,
+        ledger=ledger,
+        source=source,
+    )
+    if asked.groups is None or len(asked.groups) != 2:
+        raise ValueError(f"a difference needs two groups, groups=[first, second]; got {groups!r}")
+    curator, (first, second), estimate = _estimate(asked, data, _column(data, column), "difference")
+    assert estimate is not None
+    values = estimate.means()
+    low, high = estimate.difference_interval(confidence)
+    return Release(
+        float(values[0] - values[1]),
+        (float(low), float(high)),
+        curator.report(),
+        confidence=confidence,
+        p_value=p_value(estimate.difference_interval),
+        quantity=f"{first} minus {second}",
+    )
+
+
+def _array(data: Any, column: Any, source: dict[str, Any], missing: str) -> Any:
+    """One or several columns of numbers as an array."""
+    if hasattr(data, "tocsr"):
+        return data
+    array = _numbers(data, column, source)
+    return np.where(np.isfinite(array), array, 0.0) if missing == "zero" else array
+
+
+def _numbers(data: Any, column: Any, source: dict[str, Any]) -> Any:
+    if column is None:
+        if isinstance(data, (str, Path)) or (hasattr(data, "keys") and not is_column(data)):
+            raise ValueError("which column? mean(data, 'cost')")
+        return target_of(data) if is_column(data) else array_of(data)
+    names = [column] if isinstance(column, str) or not isinstance(column, (list, tuple)) else list(column)
+    table = NamedColumns(data, names, **source)
+    columns = [table.numbers(name) for name in names]
+    return columns[0] if isinstance(column, str) else np.stack(columns, axis=1)
+
+
+def _column(data: Any, column: Any) -> Any:
+    """What holds the numbers: a name, or the data themselves if they are an array."""
+    if isinstance(column, (list, tuple)):
+        raise ValueError("by groups, persons or add-remove, and with missing='drop', a question is about one column")
+    if column is None:
+        values = (
+            target_of(data) if is_column(data) else None if isinstance(data, str) or hasattr(data, "keys") else array_of(data)
+        )
+        if values is None or values.ndim != 1:
+            raise ValueError("which column? mean(data, 'cost', by='region')")
+        return values
+    return column
+
+
+def _refuse(options: dict[str, Any]) -> None:
+    if options:
+        raise ValueError(
+            f"{', '.join(sorted(options))}: a mean by groups or persons, with missing='drop' or under add-remove is the default "
+            "method's; use DPMean for others"
+        )
+
+
+def _plain_mean(array: Any, epsilon: float, delta: float, options: dict[str, Any]) -> Release:
     if array.ndim not in (1, 2):
         raise ValueError(f"mean needs an array of shape (n,) or (n, d), got {array.ndim} dimensions")
     fitted = DPMean(epsilon=epsilon, delta=delta, **options).fit(array.reshape(-1, 1) if array.ndim == 1 else array)
+    confidence = options["confidence"]
     if array.ndim == 1:
         low, high = fitted.interval_[0]
-        return Release(float(fitted.mean_[0]), (float(low), float(high)), fitted.privacy_)
-    return Release(fitted.mean_, fitted.interval_, fitted.privacy_)
+        ends = (float(low), float(high))
+        return Release(float(fitted.mean_[0]), ends, fitted.privacy_, confidence=confidence, quantity="mean")
+    return Release(fitted.mean_, fitted.interval_, fitted.privacy_, confidence=confidence, quantity="mean")
+
+
+def _grouped(asked: Question, data: Any, column: Any, quantity: str) -> Release:
+    if asked.size_is_public:
+        return _of_units(asked, data, column, quantity)
+    curator, names, estimate = _estimate(asked, data, column, quantity)
+    if estimate is None:
+        return Release(np.zeros(0), np.zeros((0, 2)), curator.report(), (), asked.confidence, quantity=quantity)
+    value, interval = (
+        (estimate.means(), estimate.mean_intervals(asked.confidence))
+        if quantity == "mean"
+        else (estimate.totals(), estimate.total_intervals(asked.confidence))
+    )
+    _warn(interval)
+    if asked.by is None:
+        ends = (float(interval[0, 0]), float(interval[0, 1]))
+        return Release(float(value[0]), ends, curator.report(), confidence=asked.confidence, quantity=quantity)
+    return Release(value, interval, curator.report(), names, asked.confidence, quantity=quantity)
+
+
+def _of_units(asked: Question, data: Any, column: Any, quantity: str) -> Release:
+    """Every unit counts, and their number is public: the default mean of one value per unit."""
+    units = asked.read(data, column, sums=quantity == "total")
+    curator = asked.curator(quantity, column)
+    answer = adaptive_mean(curator, units.everyone())
+    assert units.n is not None
+    times = units.n if quantity == "total" else 1
+    low, high = times * answer.interval(asked.confidence)[0]
+    value = float(times * answer.value[0])
+    return Release(value, (float(low), float(high)), curator.report(), confidence=asked.confidence, quantity=quantity)
+
+
+def _estimate(asked: Question, data: Any, column: Any, quantity: str) -> tuple[Curator, tuple[Name, ...], GroupEstimate | None]:
+    """Sums over all groups by one plan: names, number of units, shape of the column, cells.
+
+    *Privacy.* Every step is one release of the plan or public arithmetic.
+    """
+    units = asked.read(data, column, sums=quantity == "total")
+    curator = asked.curator(quantity, column)
+    known = 1 if asked.by is None else None if asked.groups is None else len(asked.groups)
+    plan = plan_groups(units.n, known, asked.epsilon, asked.delta, capped=asked.is_capped)
+    curator.plan(*plan.mechanisms)
+    cap = NO_CAP
+    if plan.cap is not None:
+        cap = release_cap(curator, plan.cap, plan.cells, units, known or RULES.nominal_groups)
+        units = units.capped(cap.most)
+    names, _, units = asked.name_groups(curator, plan.names, units)
+    if not names:
+        warn_utility("no group is large enough to be named at this budget")
+        for release in (plan.size, *plan.description.mechanisms, plan.cells):
+            curator.waive(release)
+        return curator, (), None
+    shape = release_shape(curator, plan, units, len(names))
+    cells = release_cells(curator, plan.cells, units, len(names), shape)
+    return curator, names, GroupEstimate(cells, shape, cap)
+
+
+def _warn(interval: Any) -> None:
+    """Say where an interval is infinite, from releases alone."""
+    unbounded = np.isinf(interval).any(axis=1)
+    if unbounded.any():
+        warn_utility(
+            f"{int(unbounded.sum())} of {len(unbounded)} intervals are infinite: these groups hold too few units to tell, or a "
+            "tail of the column may have no mean"
+        )

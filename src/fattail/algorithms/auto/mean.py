@@ -14,6 +14,7 @@ from fattail.algorithms.registry import registered
 from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe
 from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
 from fattail.robust import Clip
+from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
@@ -109,20 +110,25 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     low, high = np.array([(e.low, e.high) for e in ends]).T
     # A length of zero would leave the curator nothing to hide, and one that rounds to zero nothing to add.
     bound = np.maximum((high - low) / 2, np.maximum(np.maximum(np.abs(low), np.abs(high)) * 2.0**-50, 2.0**-140))
-    clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data)
+    clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data, anchor=[c.center for c in columns])
     raw = curator.release(release, clipped.to(release.norm))
-    noise = 2 * unit * bound
-    spread = np.array([_spread(e, m - c.center, data.n, u) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)])
+    noise = unit * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or less where one row more is what is protected
+    spread = np.array(
+        [_spread(e, m - c.center, data.n, u, data.count_noise) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)]
+    )
     _warn(spread)
     return Estimate(raw + np.array([e.bias for e in ends]), noise, spread, isinstance(release, Laplace))
 
 
-def _spread(ends: Ends, mean: float, n: int, noise: float) -> tuple[float, float]:
-    """Standard deviation of everything but the noise, below and above; ``mean`` is that of the clipped distances."""
+def _spread(ends: Ends, mean: float, n: int, noise: float, count_noise: float) -> tuple[float, float]:
+    """Standard deviation of everything but the noise, below and above; ``mean`` is that of the clipped distances.
+
+    Where n is a release, its error moves the distance in proportion.
+    """
     if not ends.seen:
         return math.inf, math.inf
     clipped = max(clipped_square(ends, mean, noise) - mean**2, 0.0)
-    both = (clipped + ends.realized) / n + ends.bias_variance
+    both = (clipped + ends.realized) / n + ends.bias_variance + (count_noise / n * mean) ** 2
     less, more = (math.sqrt(both + (doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
     return math.inf if ends.open_low else less, math.inf if ends.open_high else more
 

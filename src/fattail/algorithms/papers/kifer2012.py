@@ -49,9 +49,9 @@ def two_stage(curator: Curator, data: PrivateData, loss: Loss, options: Options)
         response = np.clip(-loss.derivative(np.full(len(b), level), b.y), -tau, tau)
         return np.column_stack([np.clip(X, -K, K), response])
 
-    def vote(rows: Floats) -> Floats:
+    def vote(rows: Floats, shares: Floats) -> Floats:
         ballot = np.zeros(data.d)
-        ballot[top_indices(rows[:, :-1].T @ rows[:, -1], s)] = 1.0
+        ballot[top_indices(rows[:, :-1].T @ (shares * rows[:, -1]), s)] = 1.0
         return ballot
 
     votes = Clip(center=0.5, bound=0.5).mean(block_estimates(data, curator.folds(data.n, blocks), table, vote, data.d))

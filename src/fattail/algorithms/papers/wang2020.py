@@ -206,7 +206,7 @@ def sample_aggregate(
     def rows(block: Block) -> Floats:
         return np.column_stack([problem.frame.standard(block), problem.response(block)])
 
-    fits = block_estimates(data, curator.folds(data.n, blocks), rows, lambda table: inverse @ _newton(problem, table), p)
+    fits = block_estimates(data, curator.folds(data.n, blocks), rows, lambda *table: inverse @ _newton(problem, *table), p)
     if aggregation == "smooth":
         center = curator.release(smooth, Attention(REACH, curator.smoothness(smooth)).mean(fits))
     else:
@@ -219,17 +219,18 @@ def sample_aggregate(
     return problem.solution(problem.move(w, np.zeros(p), 0.0, REACH), 1)
 
 
-def _newton(problem: Problem, table: Floats, steps: int = 15, pull: float = PULL) -> Floats:
+def _newton(problem: Problem, table: Floats, shares: Floats, steps: int = 15, pull: float = PULL) -> Floats:
     """Minimise the loss of one block by a fixed number of Newton steps with a little ridge; not private."""
     table = np.where(np.isfinite(table), table, 0.0)
     z, y, loss = table[:, :-1], table[:, -1], problem.fixed_loss
-    weights = problem.frame.weights(np.einsum("ij,ij->i", z, z))
+    weights = shares * problem.frame.weights(np.einsum("ij,ij->i", z, z))
+    persons = shares.sum()
     w, ridge = np.zeros(problem.p), np.diag(problem.ridge + pull)
     for _ in range(steps):
         prediction = z @ w
         slope = weights * loss.derivative(prediction, y)
-        hessian = (z * (weights * loss.second(prediction, y))[:, None]).T @ z / len(z) + ridge
-        step: Floats = np.asarray(np.linalg.solve(hessian, z.T @ slope / len(z) + ridge @ w), dtype=np.float64)
+        hessian = (z * (weights * loss.second(prediction, y))[:, None]).T @ z / persons + ridge
+        step: Floats = np.asarray(np.linalg.solve(hessian, z.T @ slope / persons + ridge @ w), dtype=np.float64)
         w = w - (step if type(loss) in OWN else _shortened(step, lambda v: float(loss.value(z @ v, y) @ weights), w))
     return w
 

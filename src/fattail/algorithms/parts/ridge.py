@@ -84,7 +84,8 @@ class RidgeDescent:
 
             mean = bound.mean(data, pull, width=s)
             theta = theta - step * (mean.unit * mean._value + self.penalty * theta)
-        rounding = data.n * (2.0**-30 + 2.0**-49 * s**2 * smooth / self.penalty)
+        # Terms, averages of terms, predictions.
+        rounding = data.n * (2.0**-30 + 2.0**-32 + 2.0**-49 * s**2 * smooth / self.penalty)
         sensitivity = 2 * G * math.sqrt(s) * K / (data.n * self.penalty) * (1 + rounding)
         if public is None:
             return Bounded(theta, sensitivity, "l2")

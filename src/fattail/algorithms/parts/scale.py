@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.privacy import Bounded, Curator, Fold, Mechanism, TopK
 from fattail.robust.base import ONE
+from fattail.robust.histogram import PARTS, fixed, totals
 from fattail.rows.data import Block, PrivateData
 
 # Edges 2^LOW .. 2^HIGH. Beyond them, bounds and their inverses would leave the floats.
@@ -57,14 +58,17 @@ def magnitude_quantile(
     """
     bins = HIGH - LOW + 2
 
-    def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros(bins, dtype=np.int64)
+    def sizes(block: Block) -> Floats:
         with np.errstate(all="ignore"):
-            v = np.asarray(values(block), dtype=np.float64)
-        _kernels.log_histogram(v, LOW, bins, 1, out)
-        return out
+            return np.abs(np.asarray(values(block), dtype=np.float64))
 
-    miss = _missed(data._reduce(partial, fold), q * data.size(fold))
+    def codes(block: Block) -> NDArray[Any]:
+        return _kernels.column_log_cells(sizes(block)[:, None], None, LOW, bins, 1)
+
+    def count(block: Block, out: NDArray[np.int64]) -> None:
+        _kernels.log_histogram(sizes(block), LOW, bins, 1, out[0])
+
+    miss = _missed(totals(data, (1, bins), codes, fold, count=count)[0], q * data.size(fold))
     # Few rows leave the choice to noise: then let it not be one of the thousand octaves that nobody's numbers have.
     weight = _familiarity(np.arange(LOW, LOW + bins, dtype=np.float64), 8.0) * curator.noise(selection)
     chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(weight))[0]
@@ -81,18 +85,21 @@ NO_SPREAD = 2.0**-_OCTAVES
 
 def _column_counts(
     data: PrivateData, center: Floats, steps: int, fold: Fold | None, columns: NDArray[np.intp] | None = None
-) -> NDArray[np.int64]:
+) -> NDArray[Any]:
     """Counts (column, sign, bin) of ``x - center``, for all columns or some; private."""
     bins = 2 * _OCTAVES * steps + 2
 
-    def partial(block: Block) -> NDArray[np.int64]:
-        out = np.zeros((center.size, 2, bins), dtype=np.int64)
+    def cells(block: Block) -> NDArray[Any]:
         V = block.X if columns is None else block.X[:, columns]
-        V = V.toarray() if hasattr(V, "toarray") else V
-        _kernels.column_log_histogram(np.ascontiguousarray(V), center, -_OCTAVES, bins, steps, out)
-        return out
+        return np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
 
-    return data._reduce(partial, fold)
+    def codes(block: Block) -> NDArray[Any]:
+        return _kernels.column_log_cells(cells(block), center, -_OCTAVES, bins, steps)
+
+    def count(block: Block, out: NDArray[np.int64]) -> None:
+        _kernels.column_log_histogram(cells(block), center, -_OCTAVES, bins, steps, out.reshape(-1, 2, bins))
+
+    return totals(data, (center.size, 2 * bins), codes, fold, count=count).reshape(-1, 2, bins)
 
 
 def _few_bits(numbers: Any) -> Any:
@@ -100,7 +107,7 @@ def _few_bits(numbers: Any) -> Any:
     return np.floor(numbers * 2.0**20) / 2.0**20
 
 
-def _missed(cells: NDArray[np.int64], rank: float) -> Floats:
+def _missed(cells: NDArray[Any], rank: float) -> Floats:
     """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
     through, rank = np.cumsum(cells), _few_bits(rank)
     missed: Floats = np.maximum(0.0, np.maximum(through - cells - rank, rank - through))
@@ -232,6 +239,8 @@ def column_units(
     edges = _kernels.log_edges(-_OCTAVES, counts.shape[1] + 1, _SCALE_STEPS)
     middles = np.sqrt(edges[:-1] * edges[1:])
     units = np.empty(columns.size)
+    # A share of so few binary digits that its product with parts of persons is exact.
+    q = round(q * PARTS) / PARTS if data.has_several_rows else q
     for j, cells in enumerate(counts):
         miss = _missed(cells, q * cells.sum())[:-1]
         preferred = -2 * curator.noise(selection) * np.log1p(np.log2(middles / usual[j]) ** 2)
@@ -273,7 +282,7 @@ def column_tails(
     octaves = _column_counts(data, center, 1, fold)[:, :, 1:]  # the first cell has no distance at all
     moved = {"l1": 2.0 * data.d, "l2": float(np.sqrt(2.0 * data.d))}[release.norm]
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-    noisy = curator.release(release, Bounded(ONE * octaves, ONE * moved, release.norm, fold, unit=1.0 / ONE))
+    noisy = curator.release(release, Bounded(fixed(octaves), ONE * moved, release.norm, fold, unit=1.0 / ONE))
     spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
     last = np.array([_last_seen(counts, float(spread)) for counts in noisy])
     wide = np.pad(noisy, ((0, 0), (0, 0), (BELOW, ABOVE)))

@@ -32,6 +32,13 @@ class LatentModel(PrivateEstimator):
     """What the three models share: the paper's parameters and its three algorithms."""
 
     _methods = ("auto", "smoothed", "clipped", "local")
+    _need_n = ("local",)
+    _used_by: ClassVar = {
+        **dict.fromkeys(("n_iter", "step", "init"), ("smoothed", "clipped", "local")),
+        **dict.fromkeys(("moment_bound", "failure_probability"), ("smoothed", "local")),
+        "clip": ("clipped",),
+        "split": ("smoothed",),
+    }
     _model: ClassVar[str]
 
     noise_scale: Any = "auto"
@@ -60,12 +67,6 @@ class LatentModel(PrivateEstimator):
             raise ValueError(f"failure_probability must lie in (0, 1), got {self.failure_probability!r}")
         if isinstance(self.init, str) and self.init not in ("auto", "random"):
             raise ValueError(f"init must be 'auto', 'random' or an array, got {self.init!r}")
-        if self.method == "auto":
-            given = [k for k in ("n_iter", "step", "clip", "moment_bound", "init") if not is_auto(getattr(self, k))]
-            if given:
-                raise ValueError(f"method='auto' chooses {', '.join(given)} itself; other methods take them")
-        if self.split and self.method != "smoothed":
-            raise ValueError(f"split=True is a variant of method='smoothed', got method={self.method!r}")
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)

@@ -90,14 +90,13 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     symmetric: Any = "auto"
     covariance_type: str = "spherical"
 
-    def fit(self, X: Any, y: Any = None) -> DPGaussianMixture:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPGaussianMixture:
         """Fit to rows X; y is ignored."""
         self._check_parameters()
-        data = self._private_data(X, accept_sparse=False)
+        data = self._private_data(X, accept_sparse=False, person=person)
+        data, curator = self._admit(data)
         if self.n_components > data.n:
-            raise ValueError(f"n_components must be at most the number of rows, {data.n}, got {self.n_components!r}")
-        self._announce(data)
-        curator = self._make_curator()
+            raise ValueError(f"n_components must be at most the number of {data.unit}s, {data.n}, got {self.n_components!r}")
         if self._is_symmetric():
             fit = (
                 em.gaussian_mixture(curator, data, self._noise_scale())

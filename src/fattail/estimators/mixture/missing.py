@@ -71,12 +71,16 @@ class DPMissingCovariateRegression(LatentRegression):
 
     _model = "missing_covariates"
 
-    def fit(self, X: Any, y: Any = None) -> DPMissingCovariateRegression:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self._how != "error":
+            raise ValueError(f"{type(self).__name__} models its missing cells: missing={self.missing!r} is for other estimators")
+
+    def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMissingCovariateRegression:
         """Fit to rows (X, y), NaN in X marking what is missing."""
         self._check_parameters()
-        data = self._private_pairs(X, y, ensure_all_finite="allow-nan")
-        self._announce(data)
-        curator = self._make_curator()
+        data = self._private_pairs(X, y, person=person, ensure_all_finite="allow-nan")
+        data, curator = self._admit(data)
         if self.method == "auto":
             fit = em.missing_covariates(curator, data, self._noise_scale(), self._with_intercept())
         else:

@@ -66,12 +66,11 @@ class DPMixtureOfRegressions(LatentRegression):
 
     _model = "mixture_of_regressions"
 
-    def fit(self, X: Any, y: Any = None) -> DPMixtureOfRegressions:
+    def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMixtureOfRegressions:
         """Fit to rows (X, y)."""
         self._check_parameters()
-        data = self._private_pairs(X, y)
-        self._announce(data)
-        curator = self._make_curator()
+        data = self._private_pairs(X, y, person=person)
+        data, curator = self._admit(data)
         if self.method == "auto":
             fit = em.mixture_of_regressions(curator, data, self._noise_scale(), self._with_intercept())
         else:

@@ -1,0 +1,214 @@
+"""Named columns of any table: numbers as float64, labels (groups, ids of persons) as plain arrays.
+
+A table is a mapping of columns, a pandas, polars or pyarrow frame, a Dask frame, or the path of a CSV or Parquet file.
+Where a column is asked for, an array may stand instead of a name. A type is taken from the schema, never guessed from
+cells; in a text file a column is numbers or labels as the caller says. No message quotes a cell.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.rows.door import Refusal, array_of, as_vector, attempt, number_type, schema_of, target_of, type_of
+from fattail.rows.frames import as_array, is_column, is_frame, kind_of, library
+from fattail.rows.records import parsed_cell, records
+
+Floats = NDArray[np.float64]
+Labels = NDArray[Any]
+
+TEXT_FILES = (".csv", ".tsv", ".txt")
+
+
+class NamedColumns:
+    """The columns of a table that a question is about.
+
+    Parameters
+    ----------
+    data : array, mapping, frame, Dask frame or path
+    numbers, labels : sequences
+        Names of columns that are read as numbers and as labels. What is not text is the column itself.
+    delimiter, quoted_newlines
+        Of a text file, as on the command line.
+
+    Attributes
+    ----------
+    n : int
+        Rows of the table.
+
+    Examples
+    --------
+    >>> table = NamedColumns({"cost": [1, 2.5], "region": ["a", None]}, ["cost"], ["region"])
+    >>> table.numbers("cost"), table.labels("region"), table.n
+    (array([1. , 2.5]), array(['a', None], dtype=object), 2)
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        numbers: Sequence[Any] = (),
+        labels: Sequence[Any] = (),
+        *,
+        delimiter: str | None = None,
+        quoted_newlines: bool = False,
+    ) -> None:
+        names = [name for name in (*numbers, *labels) if isinstance(name, str)]
+        self._numeric = {name for name in numbers if isinstance(name, str)}
+        if isinstance(data, (str, Path)):
+            self._columns, self.n = _read(Path(data), names, self._numeric, delimiter, quoted_newlines)
+        else:
+            self._columns, self.n = _taken(data, names)
+
+    def numbers(self, name: Any) -> Floats:
+        """A column of numbers; what is missing, or no number in a text file, is NaN."""
+        column = self._columns[name] if isinstance(name, str) else name
+        return self._checked(target_of(column), name)
+
+    def labels(self, name: Any) -> Labels:
+        """A column of labels: numbers as they are, anything else as objects; what is missing is None or NaN."""
+        column = self._columns[name] if isinstance(name, str) else name
+        return self._checked(as_vector(_plain(column)), name)
+
+    def ids(self, name: Any) -> Any:
+        """A column as its library holds it, for `fattail.rows.persons`."""
+        column = self._columns[name] if isinstance(name, str) else name
+        if _length(column) != self.n:
+            self._checked(np.empty(_length(column)), name)
+        return column
+
+    def _checked(self, column: NDArray[Any], name: Any) -> NDArray[Any]:
+        if len(column) != self.n:
+            what = repr(name) if isinstance(name, str) else "a given array"
+            raise Refusal(f"columns must be of equal length: {what} has {len(column)} entries, the table {self.n} rows")
+        return column
+
+
+def _taken(data: Any, names: Sequence[str]) -> tuple[dict[str, Any], int]:
+    """The named columns of a table in memory or on a cluster, and its number of rows."""
+    if isinstance(data, Mapping):
+        _find(names, list(data))
+        if not data:
+            raise Refusal("the table has no columns")
+        return {name: data[name] for name in names}, _length(next(iter(data.values())))
+    if kind_of(data) == "LazyFrame" and library(data) == "polars":
+        schema_of(data).find(names)
+        data = attempt("reading the columns", lambda: (data.select(list(names)) if names else data).collect())
+    elif kind_of(data) == "DataFrame" and library(data) == "dask":
+        schema_of(data).find(names)
+        data = attempt("reading the columns", lambda: (data[list(names)] if names else data).compute())
+    if is_frame(data):
+        schema_of(data).find(names)
+        return {name: data[name] for name in names}, _length(data)
+    if names:
+        raise Refusal(f"columns {list(names)} need a table: a mapping, a data frame or a file, got {type(data).__name__}")
+    return {}, _length(data)
+
+
+def _length(data: Any) -> int:
+    rows = getattr(data, "num_rows", None)
+    if rows is not None:
+        return int(rows)
+    return len(data) if hasattr(data, "__len__") else len(array_of(data))
+
+
+def _find(names: Sequence[str], known: Sequence[Any]) -> None:
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise Refusal(f"there are no columns {missing}; there are {list(known)}")
+
+
+def _plain(column: Any) -> NDArray[Any]:
+    """Labels as an array: numbers in their own type, text and everything else as objects."""
+    if not is_column(column):
+        values = np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
+        if values.dtype == object:
+            return _narrowed(values)
+        return values if number_type(values.dtype) is not None else values.astype(object)
+    if number_type(type_of(column)) is not None:
+        return attempt("reading labels", as_array, column)
+    cells = column.to_pylist() if library(column) == "pyarrow" else column.to_list()
+    return _narrowed(np.array([*cells, None], dtype=object)[:-1])
+
+
+def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
+    """A list of numbers is numbers, whatever box it came in; of anything else, what is missing is None."""
+    cells = values.tolist()
+    kinds = {type(value) for value in cells}
+    if kinds and all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
+        return attempt("reading labels", lambda: np.array(cells))
+    gaps = {kind for kind in kinds if kind.__name__ in ("NoneType", "NAType", "NaTType")}
+    return np.array([*(None if type(c) in gaps or _is_nan(c) else c for c in cells), None], dtype=object)[:-1]
+
+
+def _is_nan(cell: Any) -> bool:
+    return isinstance(cell, (float, np.floating)) and cell != cell
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def _read(
+    path: Path, names: Sequence[str], numeric: set[str], delimiter: str | None, quoted_newlines: bool
+) -> tuple[dict[str, Any], int]:
+    endings = [s.lower() for s in path.suffixes]
+    zipped = bool(endings) and endings[-1] == ".gz"
+    ending = (endings[:-1] if zipped else endings)[-1:] or [""]
+    if not path.is_file():
+        raise Refusal(f"no such file: {path}")
+    if ending == [".parquet"]:
+        return attempt(f"reading {path.name}", _parquet, path, names)
+    if ending[0] not in TEXT_FILES:
+        raise Refusal(f"{path.name} must be a CSV file ({', '.join(TEXT_FILES)}, also .gz) or a Parquet file")
+    given = ("\t" if ending == [".tsv"] else ",") if delimiter is None else delimiter
+    cells = {None: given, r"\t": "\t"}.get(delimiter, given)
+    if len(cells) != 1 or not cells.isascii() or cells in '"\r\n':
+        raise Refusal(f"the delimiter must be one ASCII character, neither a quote nor a line break, got {delimiter!r}")
+    with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+        return attempt(f"reading {path.name}", _text, stream, names, numeric, cells.encode(), quoted_newlines)
+
+
+def _parquet(path: Path, names: Sequence[str]) -> tuple[dict[str, Any], int]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        schema_of(file.schema_arrow).find(names)
+        n = int(file.metadata.num_rows)
+        table = file.read(columns=list(dict.fromkeys(names)))
+    return {name: table[name] for name in names}, n
+
+
+def _text(
+    stream: Any, names: Sequence[str], numeric: set[str], delimiter: bytes, quoted_newlines: bool
+) -> tuple[dict[str, Any], int]:
+    """Columns of a text file; every line is a row, by the grammar of `fattail.rows.records`."""
+    batches = records(stream, delimiter, quoted_newlines)
+    first: list[list[bytes]] = next(batches, [[]])
+    header = [cell.decode("utf-8-sig" if k == 0 else "utf-8", "replace").strip() for k, cell in enumerate(first[0])]
+    _find(names, header)
+    twice = [name for name in names if header.count(name) > 1]
+    if twice:
+        raise Refusal(f"columns must have different names, and these names occur more than once: {twice}")
+    places = {name: header.index(name) for name in names}
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    n = 0
+    for rows in chain([first[1:]], batches):
+        n += len(rows)
+        for name, at in places.items():
+            read = _number if name in numeric else _label
+            found[name] += [read(row[at]) if at < len(row) else read(b"") for row in rows]
+    kinds = {name: np.float64 if name in numeric else object for name in names}
+    return {name: np.array([*found[name], None], dtype=kinds[name])[:-1] for name in names}, n
+
+
+def _number(cell: bytes) -> float:
+    return parsed_cell(float, cell)
+
+
+def _label(cell: bytes) -> str | None:
+    return cell.strip().decode("utf-8", "replace") or None

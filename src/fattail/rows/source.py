@@ -1,0 +1,271 @@
+"""What a source of rows is: a public shape, and consecutive rows by position.
+
+`fattail.rows.data` cuts the chunks into blocks and adds integer partial sums over them. The sources themselves are in
+`fattail.rows.sources` and `fattail.rows.cluster`.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fattail.rows.classes import Labels
+from fattail.rows.digest import CHANGED, Digest
+from fattail.rows.door import Refusal, attempted, number_type, rows_of, schema_of, shown, target_of
+from fattail.rows.frames import Columns, is_frame, text_only
+from fattail.rows.order import Fold
+
+Chunk = tuple[Any, NDArray[Any] | None]
+Sums = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+# How many entries a CSR row is taken to store at most, for the size of blocks: how many it does store is private.
+STORED = 64
+
+
+class Job(Protocol):
+    """A pass over consecutive rows, or over those of them in a fold; see `fattail.rows.passes.Job`."""
+
+    @property
+    def fold(self) -> Fold | None: ...
+
+    @property
+    def block_rows(self) -> int: ...
+
+    def __call__(
+        self, chunks: Iterable[Chunk], start: int, mask: Mask | None = None, threads: int | None = None
+    ) -> Sums | None: ...
+
+    def over(self, pieces: Iterator[Any], threads: int | None = None) -> Sums | None: ...
+
+
+class Source(ABC):
+    """Rows by position in, chunks out.
+
+    Attributes
+    ----------
+    n, d : int
+        Public shape, without the target.
+    columns : tuple of str or None
+        Names of the d columns.
+    has_target : bool
+    is_sparse : bool
+        Chunks are CSR.
+    """
+
+    n: int
+    d: int
+    columns: tuple[str, ...] | None = None
+    has_target: bool = False
+    is_sparse: bool = False
+    _y: NDArray[Any] | None = None
+    _labels: Labels | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory that a row of a block is taken to need: by the number of columns alone, which is public."""
+        return 12 * min(self.d, STORED) + 8 if self.is_sparse else 8 * self.d
+
+    def for_one_fit(self) -> Source:
+        """The same rows, with nothing remembered: whether they differ from those of an earlier fit must not be seen."""
+        other = copy.copy(self)
+        other.forget()
+        return other
+
+    def forget(self) -> None:  # noqa: B027 (most sources remember nothing)
+        """Forget what the rows were when they were read."""
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the target holds codes of two classes."""
+        return self._labels is not None
+
+    def with_target(self, y: Any, labels: Labels | None = None) -> Source:
+        """The same rows with a target: an array of n numbers, or of labels, or the name of a column."""
+        if y is None and labels is None:
+            return self
+        other = copy.copy(self)
+        other.take_labels(labels)
+        if isinstance(y, str):
+            other.take_column(y)
+        elif y is not None:
+            other.take_array(y)
+        other.has_target = y is not None or self.has_target
+        return other
+
+    def take_labels(self, labels: Labels | None) -> None:
+        self._labels = labels
+        if labels is not None and self._y is not None:
+            self._y = labels.codes(self._y)
+
+    def take_column(self, name: str) -> None:
+        raise Refusal(f"y={name!r} names a column, and {type(self).__name__} data have no named columns: pass an array")
+
+    def take_array(self, y: Any) -> None:
+        self._y = target_of(y) if self._labels is None else self._labels.checked(y)
+        if len(self._y) != self.n:
+            raise Refusal(f"X has {self.n} rows and y has {len(self._y)}")
+
+    def _target_of(self, y: Any) -> NDArray[np.float64]:
+        """Numbers or labels of a chunk as a vector; what is neither is missing."""
+        return target_of(y, strict=False) if self._labels is None else self._labels.codes(y, strict=False)
+
+    def _check_target(self, kind: Any) -> None:
+        """Refuse a target by its type."""
+        if self._labels is not None:
+            self._labels.check(kind)
+        elif number_type(kind) is None:
+            raise Refusal(f"y must hold numbers, got type {shown(kind)}")
+
+    def with_person(self, name: str) -> Source:
+        """The same rows, one column of which holds the ids of persons."""
+        other = copy.copy(self)
+        other.take_person(name)
+        return other
+
+    def take_person(self, name: str) -> None:
+        kind = type(self).__name__
+        raise Refusal(f"person={name!r} names a column, and {kind} data have no named columns: pass an array of ids")
+
+    def ids(self) -> NDArray[Any]:
+        """The column of ids."""
+        raise NotImplementedError
+
+    def check(self) -> None:  # noqa: B027 (arrays are checked when they are made)
+        """Refuse types that cannot be read; called once rows and target are known, before anything is charged."""
+
+    def check_cells(self) -> None:
+        """Refuse missing cells, by reading all of them."""
+        raise NotImplementedError
+
+    def filled(self) -> Source:
+        """The same rows with missing cells as 0."""
+        raise NotImplementedError
+
+    def nobody(self) -> Any:
+        """A block of no rows, for a fold that turns out to hold none."""
+        from fattail.rows.passes import Block
+
+        X = sparse.csr_array((0, self.d)) if self.is_sparse else np.empty((0, self.d))
+        return Block(X, np.empty(0) if self.has_target else None, 0)
+
+    @abstractmethod
+    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+        """What ``job`` adds up over rows ``[start, stop)``, None if there are none; ``mask`` covers the same rows."""
+
+
+class Reader(Source):
+    """A source whose rows come to this process.
+
+    Attributes
+    ----------
+    repeats : bool
+        Rows are in the same order each time they are read, for sure. Otherwise passes for which the order counts check it.
+    """
+
+    repeats: bool = True
+    _seen: bytes | None = None
+
+    def forget(self) -> None:
+        self._seen = None
+
+    def read(self, start: int, stop: int) -> Iterator[Chunk]:
+        """Rows ``[start, stop)`` in order, in chunks of any size.
+
+        The X of a chunk is an array, CSR or ``Columns``, in canonical form; y is a float64 vector.
+        """
+        at = start
+        for X, y in attempted("reading the rows", self._chunks(start, stop)):
+            size = int(X.shape[0])
+            if y is not None and len(y) != size:
+                raise Refusal(f"a chunk has {size} rows in X and {len(y)} in y")
+            yield X, y if self._y is None else self._y[at : at + size]
+            at += size
+        if at != stop:
+            raise Refusal(f"the source gave {at - start} rows where {stop - start} were announced")
+
+    def read_alike(self) -> Iterator[Chunk]:
+        """All rows, for a pass that picks some by position; refused at its end if they did not come as the first time."""
+        digest = Digest()
+        for X, y in self.read(0, self.n):
+            if not self.repeats:
+                digest.add(X, y)
+            yield X, y
+        if self._seen is None:
+            self._seen = digest.value()
+        elif self._seen != digest.value():
+            raise Refusal(CHANGED)
+
+    @abstractmethod
+    def _chunks(self, start: int, stop: int) -> Iterator[Chunk]: ...
+
+    def check_cells(self) -> None:
+        from fattail.rows.missing import check_cells
+
+        for X, y in self.read(0, self.n):
+            check_cells(X, y)
+
+    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+        return job(self.read(start, stop) if job.fold is None else self.read_alike(), start, mask)
+
+
+class Arrays(Reader):
+    """Rows in memory, or in a memory map."""
+
+    def __init__(self, X: Any) -> None:
+        self._X = rows_of(X)
+        self.n, self.d = (int(k) for k in self._X.shape)
+        self.is_sparse = bool(sparse.issparse(self._X))
+        if is_frame(X):
+            self.columns = text_only(schema_of(X).kinds)
+
+    def holding(self, X: Any, y: NDArray[Any] | None) -> Arrays:
+        """Other rows and targets of the same columns."""
+        other = copy.copy(self)
+        other.hold(X, y)
+        return other
+
+    def hold(self, X: Any, y: NDArray[Any] | None) -> None:
+        self._X, self._y, self.n = X, y, int(X.shape[0])
+
+    def _chunks(self, start: int, stop: int) -> Iterator[Chunk]:
+        yield (self._X if stop - start == self.n else self._X[start:stop]), None
+
+
+def total(parts: Iterable[Sums | None]) -> Sums | None:
+    """Sum of the parts that are there; None if none is."""
+    result: Sums | None = None
+    for part in parts:
+        if result is None:
+            result = None if part is None else part.copy()
+        elif part is not None:
+            result += part
+    return result
+
+
+def in_memory(source: Source) -> Chunk:
+    """All rows of a source side by side: dense, or CSR."""
+    assert isinstance(source, Reader)
+    chunks = list(source.read_alike())
+    rows = [X.dense() if isinstance(X, Columns) else X for X, _ in chunks]
+    targets = [y for _, y in chunks if y is not None]
+    whole = rows[0] if len(rows) == 1 else sparse.vstack(rows, "csr") if source.is_sparse else np.concatenate(rows)
+    return whole, np.concatenate(targets) if targets else None
+
+
+def window(chunks: Iterable[Chunk], at: int, start: int, stop: int) -> Iterator[Chunk]:
+    """Those rows of ``chunks``, the first of which is row ``at``, that lie in ``[start, stop)``."""
+    for X, y in chunks:
+        size = int(X.shape[0])
+        a, b = max(start - at, 0), min(stop - at, size)
+        if a < b:
+            yield (X, y) if b - a == size else (X[a:b], None if y is None else y[a:b])
+        at += size
+        if at >= stop:
+            return

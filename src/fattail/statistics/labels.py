@@ -1,0 +1,121 @@
+"""Which group a row is in: labels of any type as codes, for groups that are given and for those that occur."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.rows.door import Refusal
+
+Codes = NDArray[np.int64]
+Name = str | float | int | bool
+
+# A table of all whole numbers between the smallest and the largest group is used if it is no longer than this.
+_TABLE = 1 << 22
+
+
+def check_groups(groups: Sequence[Any]) -> tuple[Name, ...]:
+    """Declared groups: at least one, all different, each text or a number."""
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in groups)
+    if isinstance(groups, (str, bytes)) or not names:
+        raise ValueError(f"groups must be a list of names, got {groups!r}")
+    wrong = [name for name in names if not isinstance(name, (str, int, float)) or name != name]
+    if wrong:
+        raise ValueError(f"a group is text or a number, got {wrong[:3]}")
+    if len(set(names)) < len(names):
+        raise ValueError("groups must be different from each other")
+    return names
+
+
+def declared_codes(labels: NDArray[Any], groups: Sequence[Name]) -> Codes:
+    """Code of each row's group among those given; -1 where it is none of them or missing.
+
+    Examples
+    --------
+    >>> declared_codes(np.array(["b", "a", None, "x"], dtype=object), ["a", "b"])
+    array([ 1,  0, -1, -1])
+    >>> declared_codes(np.array([2.0, 1.0, np.nan]), ["1", 2])
+    array([ 1,  0, -1])
+    """
+    numbers = {_number(name): k for k, name in enumerate(groups) if _number(name) is not None}
+    if labels.dtype != object:
+        return _number_codes(labels, numbers)
+    texts = {str(name): k for k, name in enumerate(groups)}
+    known: dict[Any, int] = {None: -1}
+    codes = np.empty(len(labels), dtype=np.int64)
+    for i, label in enumerate(labels.tolist()):
+        try:
+            codes[i] = known[label]
+        except KeyError:
+            text = str(label)
+            code = texts.get(text)
+            known[label] = codes[i] = numbers.get(_number(text), -1) if code is None else code
+        except TypeError:  # a cell that cannot be a key is no name
+            codes[i] = -1
+    return codes
+
+
+def _number(name: Any) -> int | float | None:
+    """The number that a name says, whole ones exactly."""
+    for kind in (int, float):
+        try:
+            number = kind(name)
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if kind is float:
+            return number if number == number else None
+        if number == name or isinstance(name, str):
+            return number
+    return None
+
+
+def _number_codes(labels: NDArray[Any], numbers: dict[Any, int]) -> Codes:
+    """Codes of numbers; whole ones of 64 bits are compared as such, not as floats."""
+    kind = labels.dtype if labels.dtype.kind in "iu" else np.dtype(np.float64)
+    labels = labels.astype(kind, copy=False)
+    if kind.kind in "iu":
+        about = np.iinfo(kind)
+        numbers = {int(key): k for key, k in numbers.items() if key == int(key) and about.min <= key <= about.max}
+    keys = np.array(sorted(numbers), dtype=kind)
+    values = np.array([numbers[key] for key in sorted(numbers)], dtype=np.int64)
+    if not keys.size:
+        return np.full(len(labels), -1, dtype=np.int64)
+    low, span = keys[0], float(keys[-1]) - float(keys[0])
+    with np.errstate(all="ignore"):
+        if kind.kind in "iu" and span < _TABLE:
+            table = np.full(int(span) + 2, -1, dtype=np.int64)
+            table[(keys - low).astype(np.int64)] = values
+            inside = (labels >= low) & (labels <= keys[-1])
+            return table[np.where(inside, labels - low, len(table) - 1).astype(np.int64)]
+        place = np.minimum(np.searchsorted(keys, labels), len(keys) - 1)
+        return np.where(keys[place] == labels, values[place], -1)
+
+
+def occurring_codes(labels: NDArray[Any]) -> tuple[Codes, list[Name]]:
+    """Code of each row's label among those that occur, in the order of their names; -1 where it is missing. All private.
+
+    Examples
+    --------
+    >>> occurring_codes(np.array(["b", "a", None, "b"], dtype=object))
+    (array([ 1,  0, -1,  1]), ['a', 'b'])
+    """
+    if labels.dtype != object:
+        kinds, codes = np.unique(labels if labels.dtype.kind in "iu" else labels.astype(np.float64), return_inverse=True)
+        codes = codes.astype(np.int64).reshape(-1)
+        whole = np.isfinite(kinds)
+        place = np.where(whole, np.cumsum(whole) - 1, -1)
+        return place[codes], [int(k) if k == int(k) else float(k) for k in kinds[whole].tolist()]
+    texts = [None if label is None else str(label) for label in labels.tolist()]
+    names = sorted({text for text in texts if text is not None})
+    place_of = {name: k for k, name in enumerate(names)} | {None: -1}
+    return np.array([place_of[text] for text in texts], dtype=np.int64), list(names)
+
+
+def refuse_missing(labels: NDArray[Any]) -> None:
+    """The check of the file's holder that every row has a group; not part of the guarantee."""
+    missing = np.isnan(labels).any() if labels.dtype.kind == "f" else labels.dtype == object and None in labels.tolist()
+    if missing:
+        raise Refusal("a row has no group: fill in the column, or choose missing='drop' to leave such rows out")

@@ -1,0 +1,124 @@
+"""Which releases a question about groups takes, and what each of them gets: public arithmetic."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fattail._tools.warnings import warn_utility
+from fattail.columns import DescriptionPlan
+from fattail.privacy import Laplace, Mechanism, TopK
+from fattail.statistics.partition import NamesAboveThreshold
+
+
+@dataclass(frozen=True)
+class GroupRules:
+    """Constants of sums by group. All releases are pure, so shares of epsilon add up to one."""
+
+    names: float = 0.15
+    """Share for finding the groups: at epsilon 1 and delta 1e-6 a group is then named from about 185 rows on, and the mean of a
+    smaller one is mostly noise."""
+    size: float = 0.02
+    """Share of the number of units. A per mille is enough for many rows (arXiv 2604.11820); this one is for a thousand."""
+    cap: float = 0.1
+    """Share of the numbers of persons by octave of their rows, where every row counts. At epsilon 1 an octave is seen from about
+    200 persons on."""
+    stage: float = 75.0
+    """``n epsilon`` of one stage of the location; a selection among m cells misses one that holds all rows with a chance of about
+    ``m exp(-n epsilon / 4)``: 6e-5 for a stage of 8192 cells."""
+    two_stages: float = 500.0
+    three_stages: float = 1500.0
+    """``n epsilon`` from which on there are so many stages."""
+    least_location: float = 0.03
+    most_location: float = 0.24
+    counts: float = 0.35
+    least_counts: float = 0.05
+    """Share of the column's description for one group, and for many: with g groups, the noise of a group's mean is g times that
+    of the whole column's, so a description of the whole needs to be less exact."""
+    add_remove: float = 0.6
+    """The same under add-remove, relative to replace-one: counts have half of the noise there."""
+    nominal: float = 2500.0
+    """``n epsilon`` that shares are chosen for where the number of units is private."""
+    nominal_groups: int = 16
+    """Number of groups that shares are chosen for where they are to be found."""
+    least: float = 33.0
+    """Units times epsilon below which not even the location can be found."""
+    few: float = 50.0
+    """Units per group times epsilon below which noise is about as large as the spread of the column: the noise of a mean is about
+    5 half-widths of the clipped range over that number, and heavy tails are clipped at about ten standard deviations."""
+    typical: float = 500.0
+    """The clip is balanced for groups of average size, but at least of this size over epsilon: smaller ones are mostly noise."""
+
+    many: int = 1000
+    """Up to so many groups, each gets its own squares; more groups do if their average size is ``typical`` over epsilon."""
+
+
+RULES = GroupRules()
+
+
+class GroupPlan(NamedTuple):
+    """The releases of a mean by groups, in order."""
+
+    cap: Laplace | None
+    names: NamesAboveThreshold | None
+    size: Laplace
+    description: DescriptionPlan
+    cells: Laplace
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        first = (release for release in (self.cap, self.names) if release is not None)
+        return (*first, self.size, *self.description.mechanisms, self.cells)
+
+
+def plan_groups(n: int | None, groups: int | None, epsilon: float, delta: float, *, capped: bool = False) -> GroupPlan:
+    """Releases of a mean by groups.
+
+    Parameters
+    ----------
+    n : int or None
+        Units of the table, None if private.
+    groups : int or None
+        How many groups are given, None if they are to be found.
+    epsilon, delta : float
+    capped : bool
+        Every row counts, up to a private cap of rows per person.
+    """
+    r = RULES
+    if n is not None:
+        _warn(n, groups, epsilon)
+    units = r.nominal if n is None else n * epsilon
+    stages = 1 + (units > r.two_stages) + (units > r.three_stages)
+    location = min(max(r.stage * stages / units, r.least_location), r.most_location)
+    counts = max(r.counts / math.sqrt(r.nominal_groups if groups is None else groups), r.least_counts)
+    counts *= 1.0 if n is not None else r.add_remove
+    names = r.names if groups is None else 0.0
+    cap = r.cap if capped else 0.0
+    looks = ("location", "closer location", "closest location")[:stages]
+    return GroupPlan(
+        Laplace("rows per person", _pure(cap)) if capped else None,
+        NamesAboveThreshold("groups", _pure(names), failure=delta) if groups is None else None,
+        Laplace("number of units", _pure(r.size)),
+        DescriptionPlan(
+            tuple(TopK(name, _pure(location / stages) / 4) for name in looks),
+            Laplace("counts", _pure(counts)),
+        ),
+        Laplace("cells", _pure(1 - cap - names - r.size - location - counts)),
+    )
+
+
+def _pure(share: float) -> float:
+    """The budget, in concentrated DP, of a pure release with this share of epsilon; a quarter of it for a bounded range."""
+    return share**2 / 2
+
+
+def _warn(n: int, groups: int | None, epsilon: float) -> None:
+    if n * epsilon < RULES.least:
+        wanted = math.ceil(RULES.few * (groups or 1) / epsilon)
+        raise ValueError(f"{n} units are too few to find even the location of the data privately: about {wanted} would do")
+    if n * epsilon < RULES.few * (groups or 1):
+        warn_utility(
+            f"{n} units in {groups or 1} groups are few at epsilon={epsilon:g}: noise will be about as large as the spread of "
+            f"the column; {math.ceil(4 * RULES.few * (groups or 1) / epsilon)} units, or fewer groups, would do"
+        )

@@ -1,0 +1,242 @@
+"""Count, mean, total and difference: what they estimate, how well, and in which forms they take and give it."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fattail
+from fattail.rows.door import Refusal
+from fattail.statistics.intervals import discrete_laplace_reach, fieller, named_count_interval, two_laplace_quantile
+
+N = 6000
+RNG = np.random.default_rng(3)
+CLAIMS = pd.DataFrame({"cost": RNG.lognormal(4, 1, N), "region": RNG.choice(["a", "b", "c"], N), "patient": np.arange(N) // 2})
+CLAIMS.loc[CLAIMS.region == "b", "cost"] *= 2
+GAPS = CLAIMS.assign(cost=CLAIMS.cost.where(np.arange(N) % 5 > 0))
+BY = {"by": "region", "groups": ["a", "b", "c"], "random_state": 0}
+TRUE = CLAIMS.groupby("region").cost
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_answers_are_near_and_intervals_hold_them(relation):
+    for function, truth in ((fattail.mean, TRUE.mean()), (fattail.total, TRUE.sum()), (fattail.count, TRUE.size())):
+        named = [] if function is fattail.count else ["cost"]
+        answer = function(CLAIMS, *named, **BY, relation=relation, confidence=0.999)
+        np.testing.assert_allclose(answer.value, truth, rtol=0.15)
+        assert ((answer.interval[:, 0] <= truth) & (truth <= answer.interval[:, 1])).all()
+        whole = function(CLAIMS, *named, relation=relation, random_state=0)
+        assert abs(whole.value / (truth.mean() if function is fattail.mean else truth.sum()) - 1) < 0.15
+        assert whole.interval[0] <= whole.value <= whole.interval[1]
+
+
+def test_groups_are_found_in_the_order_of_their_names_and_rare_ones_are_not_named():
+    rare = pd.concat([CLAIMS, CLAIMS.head(3).assign(region="rare")])
+    for function in (fattail.count, lambda *a, **k: fattail.mean(a[0], "cost", **k)):
+        answer = function(rare, by="region", random_state=0)
+        assert answer.groups == ("a", "b", "c") and len(answer.value) == len(answer.interval) == 3
+    nothing = fattail.mean(CLAIMS, "cost", by="patient", random_state=0)
+    assert nothing.groups == () and nothing.to_frame().empty and nothing.interval.shape == (0, 2)
+
+
+def test_rows_of_other_groups_fall_into_none():
+    kept = fattail.count(CLAIMS, by="region", groups=["b", "nowhere"], random_state=0)
+    assert abs(kept.value[0] - TRUE.size()["b"]) < 40 and abs(kept.value[1]) < 40
+    assert kept.interval[1, 0] == 0
+
+
+def test_a_group_without_rows_gets_an_infinite_interval():
+    answer = fattail.mean(CLAIMS, "cost", by="region", groups=["a", "nowhere"], random_state=1)
+    assert np.isfinite(answer.interval[0]).all() and np.isinf(answer.interval[1]).all()
+    assert np.isfinite(answer.value).all()
+
+
+def test_a_public_number_of_units_is_exact_and_free():
+    with fattail.Budget(epsilon=1e-6) as budget:
+        rows, persons = fattail.count(CLAIMS), fattail.count(CLAIMS, person="patient")
+    assert (rows.value, persons.value, budget.spent) == (N, N // 2, 0.0)
+    assert rows.interval == (N, N) and rows.privacy.epsilon == 0 and persons.privacy.unit == "person"
+
+
+def test_missing_has_one_meaning_in_every_form(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    GAPS.to_csv(tmp_path / "t.csv", index=False)
+    with gzip.open(tmp_path / "t.csv.gz", "wb") as stream:
+        stream.write((tmp_path / "t.csv").read_bytes())
+    GAPS.to_parquet(tmp_path / "t.parquet")
+    forms = [
+        GAPS,
+        GAPS.to_dict("list"),
+        pa.Table.from_pandas(GAPS),
+        tmp_path / "t.csv",
+        str(tmp_path / "t.csv.gz"),
+        tmp_path / "t.parquet",
+    ]
+    observed, filled = GAPS.cost.mean(), GAPS.cost.fillna(0).mean()
+    for options in ({}, BY, {"person": "patient"}):
+        for missing, truth in (("drop", observed), ("zero", filled)):
+            answers = [fattail.mean(form, "cost", **({"random_state": 0} | options), missing=missing) for form in forms]
+            values = np.array([np.ravel(answer.value) for answer in answers])
+            np.testing.assert_array_equal(values, values[:1].repeat(len(forms), 0))
+            assert abs(values.mean() / truth - 1) < 0.2
+    for form in forms:
+        with pytest.raises((Refusal, ValueError), match="NaN"):
+            fattail.mean(form, "cost", random_state=0)
+        with pytest.raises(Refusal, match="missing='drop'"):
+            fattail.mean(form, "cost", **BY)
+    with pytest.raises(Refusal, match="no group"):
+        fattail.count({"region": ["a", None]}, by="region", groups=["a"])
+
+
+def test_persons_count_once_and_totals_are_of_all_rows():
+    rng = np.random.default_rng(0)
+    rows = np.where(np.arange(1000) % 10 == 0, 50, 1)
+    patient = np.repeat(np.arange(1000), rows)
+    cost = np.repeat(np.where(rows == 50, 100.0, 10.0), rows) + rng.normal(0, 1, rows.sum())
+    table = {"cost": cost, "patient": patient, "region": np.where(patient % 2, "a", "b")}
+    averages = np.bincount(patient, weights=cost) / rows
+    whole = fattail.mean(table, "cost", person="patient", random_state=0, epsilon=5.0)
+    assert abs(whole.value - averages.mean()) < 5 < abs(whole.value - cost.mean())
+    total = fattail.total(table, "cost", person="patient", random_state=0, epsilon=5.0)
+    assert abs(total.value / cost.sum() - 1) < 0.3
+    groups = {"by": "region", "groups": ["a", "b"], "person": "patient", "random_state": 0, "epsilon": 5.0}
+    by_region = fattail.mean(table, "cost", **groups)
+    np.testing.assert_allclose(by_region.value, [averages[1::2].mean(), averages[::2].mean()], atol=6)
+    counts = fattail.count(table, **groups)
+    np.testing.assert_allclose(counts.value, 500, atol=10)
+
+
+def test_where_every_row_counts_persons_weigh_as_many_as_they_have():
+    rng = np.random.default_rng(0)
+    rows = np.where(np.arange(3000) % 4 == 0, 16, 1)
+    patient = np.repeat(np.arange(3000), rows)
+    cost = np.repeat(np.where(rows == 16, 100.0, 10.0), rows) + rng.normal(0, 5, rows.sum())
+    table = {"cost": cost, "patient": patient, "region": np.where(patient % 2, "a", "b")}
+    groups = {"person": "patient", "weight": "rows", "random_state": 0}
+    for relation in ("replace-one", "add-remove"):
+        whole = fattail.mean(table, "cost", **groups, relation=relation)
+        assert abs(whole.value - cost.mean()) < 6 and whole.interval[0] < cost.mean() < whole.interval[1]
+        counts = fattail.count(table, by="region", groups=["a", "b"], **groups, relation=relation)
+        truth = [(table["region"] == name).sum() for name in "ab"]
+        np.testing.assert_allclose(counts.value, truth, rtol=0.2)
+        assert (counts.interval[:, 0] <= truth).all() and (truth <= counts.interval[:, 1]).all()
+    with pytest.raises(ValueError, match="weight"):
+        fattail.mean(table, "cost", weight="both")
+
+
+def test_a_person_in_several_groups_is_split_over_them():
+    table = {"patient": np.repeat(np.arange(2000), 4), "region": np.tile(["a", "a", "a", "b"], 2000)}
+    for groups in (["a", "b"], None):
+        counts = fattail.count(table, by="region", groups=groups, person="patient", random_state=0)
+        np.testing.assert_allclose(counts.value, [1500, 500], atol=60)
+
+
+def test_difference_of_two_groups():
+    answer = fattail.difference(CLAIMS, "cost", by="region", groups=["b", "a"], random_state=0)
+    gap = TRUE.mean()["b"] - TRUE.mean()["a"]
+    assert answer.interval[0] < gap < answer.interval[1] and answer.p_value < 0.01
+    other = fattail.difference(CLAIMS, "cost", by="region", groups=["a", "c"], random_state=0)
+    assert other.interval[0] < 0 < other.interval[1] and other.p_value > 0.05
+    # The interval whose confidence is one minus the p-value ends at zero.
+    again = fattail.difference(CLAIMS, "cost", by="region", groups=["a", "c"], random_state=0, confidence=1 - other.p_value)
+    assert min(np.abs(again.interval)) < 1e-6 * np.ptp(again.interval)
+    with pytest.raises(ValueError, match="two groups"):
+        fattail.difference(CLAIMS, "cost", by="region", groups=["a", "b", "c"])
+
+
+def test_an_array_alone_and_arrays_for_columns():
+    x, g = CLAIMS.cost.to_numpy(), CLAIMS.region.to_numpy()
+    assert fattail.mean(x, random_state=0).value == fattail.mean(CLAIMS, "cost", random_state=0).value
+    by_arrays = fattail.mean(x, by=g, groups=["a", "b", "c"], random_state=0)
+    np.testing.assert_array_equal(by_arrays.value, fattail.mean(CLAIMS, "cost", **BY).value)
+    both = fattail.mean(CLAIMS.assign(twice=2 * CLAIMS.cost), ["cost", "twice"], random_state=0)
+    assert both.value.shape == (2,)
+    for wrong in ({}, {"column": ["cost", "patient"], "person": "patient"}):
+        with pytest.raises(ValueError, match="column"):
+            fattail.mean({"cost": x, "patient": x}, **wrong)
+    with pytest.raises(ValueError, match="method"):
+        fattail.mean(CLAIMS, "cost", **BY, method="trimmed")
+
+
+def test_a_release_can_be_read_and_framed():
+    answer = fattail.mean(CLAIMS, "cost", **BY)
+    frame = answer.to_frame()
+    assert list(frame.columns) == ["group", "value", "low", "high"] and list(frame.group) == ["a", "b", "c"]
+    for text in (repr(answer), answer._repr_html_()):
+        assert "not private" in text and f"{answer.value[1]:.6g}" in text
+    hostile = fattail.count({"g": ["<i>\x1b[2J"] * 500}, by="g", random_state=0)
+    assert "<i>" not in hostile._repr_html_() and "\x1b" not in repr(hostile)
+    assert float(fattail.mean(CLAIMS.cost, random_state=0)) > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"missing": "forget"},
+        {"relation": "sideways"},
+        {"confidence": 1.0},
+        {"epsilon": 0},
+        {"groups": ["a"]},
+        {"random_state": -1},
+    ],
+)
+def test_what_means_nothing_is_refused_before_data_are_touched(options):
+    with pytest.raises(ValueError):
+        fattail.total(object(), "cost", **options)
+
+
+def test_columns_of_any_size_are_answered():
+    rng = np.random.default_rng(0)
+    g = rng.integers(0, 3, 2000)
+    columns = [np.zeros(2000), rng.choice([1e308, -1e308, 0.0], 2000), np.full(2000, 5e-324), rng.lognormal(0, 30, 2000)]
+    for x in columns:
+        for options in ({"by": g, "groups": [0, 1, 2]}, {"person": g + 3 * np.arange(2000)}, {"relation": "add-remove"}):
+            for seed in range(3):
+                for function in (fattail.mean, fattail.total):
+                    answer = function(x, **options, epsilon=8.0, random_state=seed)
+                    low, high = np.reshape(answer.interval, (-1, 2)).T
+                    assert np.isfinite(answer.value).all() and (low <= high).all()
+
+
+def test_too_few_rows_are_told_from_public_numbers():
+    with pytest.raises(ValueError, match="too few"):
+        fattail.mean({"x": [1.0] * 20, "g": ["a"] * 20}, "x", by="g", groups=["a"])
+    with pytest.warns(fattail.UtilityWarning, match="few at epsilon"):
+        fattail.mean({"x": np.arange(100.0), "g": ["a"] * 100}, "x", by="g", groups=list("abcd"), random_state=0)
+
+
+def test_quantiles_against_simulation():
+    rng = np.random.default_rng(0)
+    two = rng.laplace(size=(2, 200_000)).sum(0) / 2
+    for confidence in (0.5, 0.95, 0.999):
+        assert abs(np.mean(np.abs(two) <= two_laplace_quantile(confidence)) - confidence) < 4e-3
+        for scale in (0.3, 2.0, 30.0):
+            reach, ratio = discrete_laplace_reach(scale, confidence), np.exp(-1 / scale)
+            beyond = [2 * ratio ** (k + 1) / (1 + ratio) for k in (reach, reach - 1)]
+            assert beyond[0] <= (1 - confidence) * (1 + 1e-9) and (reach == 0 or beyond[1] > 1 - confidence)
+
+
+def test_fieller_covers_the_ratio_of_a_noisy_sum_and_a_noisy_size():
+    rng = np.random.default_rng(0)
+    for size, ratio in ((60, 0.0), (60, -0.9), (400, 0.5), (15, 0.3)):
+        t = rng.choice([-1.0, 1.0], (4000, size), p=[(1 - ratio) / 2, (1 + ratio) / 2])
+        noise = rng.laplace(0, 2.0, (4000, 3)) * np.sqrt(0.5)
+        total = t.sum(1) + noise[:, 0] - noise[:, 2]
+        count = size + noise.sum(1)
+        spread = np.sqrt(2.0) * 2.0 * np.sqrt(0.5)
+        variance = np.full(4000, size * (1 - ratio**2))
+        low, high = fieller(total, count, variance, np.sqrt(2) * spread, np.sqrt(3) * spread, 1.96, two_laplace_quantile(0.95))
+        assert 0.93 < np.mean((low <= ratio) & (ratio <= high)) < 0.99
+
+
+def test_counts_that_are_known_only_because_they_are_large_are_not_overrated():
+    rng = np.random.default_rng(0)
+    threshold, scale = 30.0, 2.0
+    for truth in (1, 20, 28, 30, 34, 60):
+        noisy = truth + rng.laplace(0, scale, 4_000_000)
+        noisy = noisy[noisy > threshold][:20_000]
+        if len(noisy) < 500:
+            noisy = threshold + rng.exponential(scale, 20_000)  # the law of what is beyond, for a count below
+        low, high = named_count_interval(noisy, threshold, scale, 0.95).T
+        assert np.mean((low <= truth) & (truth <= high)) > 0.94
