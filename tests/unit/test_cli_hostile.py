@@ -76,7 +76,19 @@ def test_every_parameter_of_an_estimator_is_tunable_or_reserved() -> None:
     from fattail import catalog
     from fattail.cli.requests import TUNABLE
 
-    reserved = {"epsilon", "delta", "method", "random_state", "ledger", "classes", "missing", "relation", "person", "unit"}
+    reserved = {
+        "epsilon",
+        "delta",
+        "method",
+        "random_state",
+        "ledger",
+        "classes",
+        "missing",
+        "relation",
+        "person",
+        "unit",
+        "weight",
+    }
     parameters = {p for name in catalog.names() for p in getattr(fattail, name)().get_params()}
     assert not TUNABLE & reserved
     assert parameters <= TUNABLE | reserved, "decide whether --set may reach it"
