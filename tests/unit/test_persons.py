@@ -40,14 +40,29 @@ def test_the_same_persons_in_every_form(form):
         ["ann-secret", None],
         np.ma.array([1, 2], mask=[False, True]),
         pd.Series(["ann-secret", None]),
+        pd.Series(["ann-secret", pd.NA], dtype=object),
         np.array(["NaT", "2020-01-01"], dtype="datetime64[D]"),
     ],
-    ids=["nan", "none", "masked", "pandas", "nat"],
+    ids=["nan", "none", "masked", "pandas", "pandas NA", "nat"],
 )
 def test_a_missing_id_is_refused_without_quoting_one(ids):
     with pytest.raises(Refusal) as caught:
         person_codes(ids)
     assert "no person" in str(caught.value) and "secret" not in str(caught.value)
+
+
+def test_numbers_and_text_in_one_list_stay_apart():
+    codes, count = person_codes([1, 1.0, "1", 2**60, 2**60 + 1])
+    assert count == 4 and codes[0] == codes[1]
+    assert person_codes([2**60, 2**60 + 1, 0.5])[1] == 3
+
+
+def test_codes_by_id_do_not_depend_on_the_order_of_rows():
+    ids = np.array(["b", "a", "c", "b"], dtype=object)
+    for form in (ids, ids.astype(str)):
+        codes, _ = person_codes(form, by_id=True)
+        assert codes.tolist() == [1, 0, 2, 1]
+        assert person_codes(form[::-1], by_id=True)[0].tolist() == [1, 2, 0, 1]
 
 
 def test_one_id_per_row():

@@ -300,7 +300,8 @@ def plain_ids(ids: Any) -> NDArray[Any]:
     """Ids as an array: text as objects, everything else in its own type."""
     column = single_column(ids)
     if not is_column(column):
-        return array_of(column) if not isinstance(column, (list, tuple)) else np.asarray(column)
+        # In a list every id keeps its own type: one text must not turn the numbers of others into text.
+        return np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
     if library(column) == "pyarrow":
         return np.asarray(column.to_pandas(), dtype=object)
     if library(column) == "polars":

@@ -28,17 +28,20 @@ Codes = NDArray[np.int64]
 MOST_OF_ONE = 1 << 20
 
 
-def person_codes(ids: Any) -> tuple[Codes, int]:
-    """Code of each row's person, and the number of persons.
+def person_codes(ids: Any, *, by_id: bool = False) -> tuple[Codes, int]:
+    """Code of each row's person, in the order of their first rows, and the number of persons.
 
     Parameters
     ----------
     ids : array of shape (n,), or a column of a data frame
         Text, numbers, dates or categories. A missing id is refused: nobody could say whose row it is.
+    by_id : bool
+        Number the persons by their ids, so that codes do not depend on the order of the rows; ids that cannot be compared
+        with each other are numbered by their first rows all the same.
 
     Examples
     --------
-    >>> person_codes(["ann", "bob", "ann"])
+    >>> person_codes(["bob", "ann", "bob"])
     (array([0, 1, 0]), 2)
     """
     values = plain_ids(ids)
@@ -46,30 +49,26 @@ def person_codes(ids: Any) -> tuple[Codes, int]:
         raise Refusal(f"person must hold one id per row, got an array of {values.ndim} dimensions")
     if _has_missing(values):
         raise Refusal("a row has no person: fill in the ids, or leave the rows out, before fitting")
-    kinds, codes = attempt("comparing ids of persons", _unique, values)
-    return codes.astype(np.int64).reshape(-1), len(kinds)
+    codes, count = attempt("comparing ids of persons", _numbered, values, by_id)
+    return codes, count
 
 
-def by_first_row(codes: Codes) -> tuple[Codes, int]:
-    """Codes in the order of the persons' first rows, and their number: with one row each, a person's place is their row's.
-
-    Examples
-    --------
-    >>> by_first_row(np.array([5, 1, 5, 0]))
-    (array([0, 1, 0, 2]), 3)
-    """
-    kinds, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    place = np.empty(len(kinds), dtype=np.int64)
-    place[np.argsort(first)] = np.arange(len(kinds))
-    return place[codes.reshape(-1)], len(kinds)
-
-
-def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _numbered(values: NDArray[Any], by_id: bool) -> tuple[Codes, int]:
+    """Persons by the order of their first rows: with one row each, a person's place is their row's."""
     if values.dtype != object:
-        return np.unique(values, return_inverse=True)
-    place: dict[Any, int] = {}
-    codes = np.array([place.setdefault(value, len(place)) for value in values.tolist()], dtype=np.int64)
-    return np.arange(len(place)), codes
+        kinds, first, codes = np.unique(values, return_index=True, return_inverse=True)
+        place = np.empty(len(kinds), dtype=np.int64)
+        place[np.arange(len(kinds)) if by_id else np.argsort(first)] = np.arange(len(kinds))
+        return place[codes.reshape(-1)], len(kinds)
+    seen: dict[Any, int] = {}
+    codes = np.array([seen.setdefault(value, len(seen)) for value in values.tolist()], dtype=np.int64)
+    if by_id:
+        try:
+            place = np.argsort(np.array([seen[value] for value in sorted(seen)], dtype=np.int64))
+        except TypeError:
+            return codes, len(seen)
+        codes = place[codes]
+    return codes, len(seen)
 
 
 def _has_missing(values: NDArray[Any]) -> bool:
@@ -80,8 +79,13 @@ def _has_missing(values: NDArray[Any]) -> bool:
     if values.dtype.kind in "mM":
         return bool(np.isnat(values).any())
     if values.dtype == object:
-        return any(value is None or value != value for value in values.tolist())
+        return any(_is_missing(value) for value in values.tolist())
     return False
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas and numpy call a missing value; some of these refuse to be compared."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
 class Persons(Source):
@@ -103,7 +107,7 @@ class Persons(Source):
     """
 
     def __init__(self, source: Source, ids: Any, missing: str | None = None) -> None:
-        codes, self.n = by_first_row(person_codes(ids)[0])
+        codes, self.n = person_codes(ids)
         if len(codes) != source.n:
             raise Refusal(f"X has {source.n} rows and person has {len(codes)} ids")
         self.d, self.columns = source.d, source.columns
@@ -112,7 +116,7 @@ class Persons(Source):
         if missing == "error":
             check_cells(X, y)
         elif missing == "drop":
-            codes, self.n = by_first_row(codes[present_rows(X, y)])
+            codes, self.n = person_codes(codes[present_rows(X, y)])
         if missing in ("zero", "drop"):
             X, y = without_missing(X, y, missing, source.has_labels)
         counts = np.bincount(codes, minlength=self.n)
