@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -80,10 +81,7 @@ def cells(
             squares = ((clips - np.reshape(truth, (-1, 1))) ** 2).mean(0) + 2 * ((high - low) / (n * epsilon)) ** 2
             reference = float(np.sqrt(squares.min()))
             seed = 1_000_003 * sum(name.encode()) + 7_919 * n + int(1e6 * epsilon)  # no two cells share their noise
-            try:
-                fits = np.array([fit(x, epsilon, seed + t) for t, x in enumerate(samples)])
-            except ValueError:  # too few rows, said before any data are read
-                continue
+            fits = np.array([fit(x, epsilon, seed + t) for t, x in enumerate(samples)])
             value, bottom, top = fits.T
             error = np.abs(value - truth)
             none = np.isinf(bottom) & np.isinf(top)
@@ -111,6 +109,9 @@ def cells(
     return records
 
 
+RANGES = ((0.0, 500.0), (500.0, 2_000.0), (2_000.0, math.inf))
+
+
 def summary(records: list[dict[str, Any]]) -> list[str]:
     """The figures that were asked for."""
     answers = [r for r in records if r["none"] < 0.5]
@@ -119,20 +120,23 @@ def summary(records: list[dict[str, Any]]) -> list[str]:
         seen = [r for r in answers if np.isfinite(r[key])]
         values = np.array([r[key] for r in seen])
         low = [r for r in seen if r[key] < 0.9]
-        lines.append(f"{key}: {values.mean():.3f} on average over {len(seen)} cells; below .90 in {len(low)}")
-    ratios = np.array([r["ratio"] for r in answers if np.isfinite(r["ratio"])])
-    large = [r for r in answers if r["n"] * r["epsilon"] >= 2000 and np.isfinite(r["ratio"])]
-    worst = max(large, key=lambda r: r["ratio"])
-    over = sum(r["ratio"] > 1.5 for r in large)
-    mean = np.exp(np.log(np.maximum(ratios, 1e-3)).mean())
-    where = f"{worst['law']}, n={worst['n']}, epsilon={worst['epsilon']}"
-    lines.append(
-        f"error over the reference: {mean:.3f} in geometric mean; where n epsilon >= 2000 "
-        f"{np.exp(np.mean(np.log([r['ratio'] for r in large]))):.3f}, above 1.5 in {over} of {len(large)} cells, "
-        f"at most {worst['ratio']:.2f} ({where})"
-    )
-    width = np.median([r["width"] for r in answers if np.isfinite(r["width"])])
-    lines.append(f"width over what the reference needs: {width:.2f} in the median")
+        lines.append(f"{key}: {values.mean():.3f} on average over {len(seen)} cells that answer; below .90 in {len(low)}")
+    for low, high in RANGES:
+        part = [r for r in records if low <= r["n"] * r["epsilon"] < high and np.isfinite(r["ratio"])]
+        if not part:
+            continue
+        told = [r for r in part if r["none"] < 0.5]
+        worst = max(told, key=lambda r: r["ratio"])
+        both = [np.exp(np.mean(np.log([max(r["ratio"], 1e-3) for r in group]))) for group in (part, told)]
+        lines.append(
+            f"error over the reference, n epsilon from {low:g}: {both[0]:.3f} in geometric mean over {len(part)} cells "
+            f"({both[1]:.3f} over {len(told)} that answer, median {np.median([r['ratio'] for r in told]):.3f}); above 1.5 in "
+            f"{sum(r['ratio'] > 1.5 for r in told)}, at most {worst['ratio']:.3g} "
+            f"({worst['law']}, n={worst['n']}, epsilon={worst['epsilon']}); "
+            f"median width {np.median([r['width'] for r in told]):.2f}"
+        )
+    width = np.median([r["width"] for r in answers if not np.isnan(r["width"])])
+    lines.append(f"width over what the reference needs: {width:.2f} in the median of cells that answer")
     lines.append(f"fits: {sum(r['trials'] for r in records)}; further than ten half-widths: {sum(r['far'] for r in records)}")
     lines.append(f"cells without an answer: {len(records) - len(answers)} of {len(records)}")
     return lines
@@ -164,12 +168,16 @@ def main() -> None:
                     r["none"] < 0.5 and (min(r["coverage"], r["sample coverage"]) < 0.88 or r["ratio"] > 1.5 or r["width"] > 3)
                 ) or r["far"]:
                     print(*(f"{v:.3g}" if isinstance(v, float) else v for v in r.values()), sep="\t", flush=True)
-    options.out.parent.mkdir(exist_ok=True)
-    with options.out.open("w", newline="") as handle:
-        out = csv.DictWriter(handle, records[0].keys())
-        out.writeheader()
-        out.writerows({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in records)
+            write(records, options.out)  # a run that is cut short leaves what it has
     print(*summary(records), sep="\n")
+
+
+def write(records: list[dict[str, Any]], out: Path) -> None:
+    out.parent.mkdir(exist_ok=True)
+    with out.open("w", newline="") as handle:
+        rows = csv.DictWriter(handle, records[0].keys())
+        rows.writeheader()
+        rows.writerows({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in records)
 
 
 if __name__ == "__main__":

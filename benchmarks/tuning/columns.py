@@ -2,8 +2,9 @@
 
     python benchmarks/tuning/columns.py SHARES.counts_many 0.2 0.25 0.3 [--trials 30]
 
-The first argument names a constant of `fattail.algorithms.auto.mean.SHARES`, `fattail.columns.ends.RULES` or
-`fattail.columns.tails.PRIOR`, or `evidence.ERROR_RATE`; the others are values to try. For each value it prints, over the laws
+The first argument names a constant of `fattail.algorithms.auto.mean.SHARES`, `fattail.columns.location.GRID`,
+`fattail.columns.description.READING`, `fattail.columns.evidence.RATES`, `fattail.columns.ends.RULES` or
+`fattail.columns.tails.PRIOR`; the others are values to try. For each value it prints, over the laws
 ``column_laws.TUNING`` (never those of the reports), by range of n epsilon: the geometric mean of the error over a tuned
 clip's, the median width, average coverages, and how many cells cover less than .9 or have an error above 1.5.
 """
@@ -21,21 +22,20 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from column_laws import TUNING
 from columns import cells
 from fattail.algorithms.auto import mean
-from fattail.columns import ends, evidence, tails
+from fattail.columns import description, ends, evidence, location, tails
 
-HOMES = {"SHARES": mean, "RULES": ends, "PRIOR": tails}
+HOMES = {"SHARES": mean, "GRID": location, "READING": description, "RATES": evidence, "RULES": ends, "PRIOR": tails}
 CELLS = ((300, 2.0), (1_000, 1.0), (3_000, 0.5), (3_000, 2.0), (10_000, 1.0), (30_000, 2.0), (100_000, 0.5))
 RANGES = ((0, 700), (700, 2_000), (2_000, 20_000), (20_000, 1e9))
 
 
 def set_constant(name: str, value: float) -> None:
     home, field = name.split(".")
-    if home == "evidence":
-        setattr(evidence, field, value)
-        evidence.places.cache_clear()
-        return
-    module = HOMES[home]
-    setattr(module, home, dataclasses.replace(getattr(module, home), **{field: value}))
+    changed = dataclasses.replace(getattr(HOMES[home], home), **{field: value})
+    for module in (*HOMES.values(), description):  # whoever imported it holds it under the same name
+        if hasattr(module, home):
+            setattr(module, home, changed)
+    evidence.places.cache_clear()
     tails.bank.cache_clear()
 
 

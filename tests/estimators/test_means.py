@@ -147,7 +147,7 @@ def test_interval_covers():
 
 
 def test_interval_widens_with_confidence_and_is_unknown_where_the_noise_is_private():
-    X = heavy(2000)[0]
+    X = heavy(20_000)[0]
     widths = [np.ptp(DPMean(confidence=c, random_state=0).fit(X).interval_, axis=1) for c in (0.5, 0.9, 0.99)]
     assert np.all(widths[0] < widths[1])
     assert np.all(widths[1] < widths[2])
@@ -173,8 +173,8 @@ def test_missing_values_raise_or_count_as_zero_or_not_at_all():
         assert abs(DPMean(epsilon=10.0, missing=how, random_state=0).fit(X).mean_[0] - mean) < 1
 
 
-def test_too_few_rows_are_refused_with_a_number_that_would_do():
-    with pytest.raises(ValueError, match=r"20 rows are too few .* about 200 rows"):
+def test_too_few_rows_are_announced_with_a_number_that_would_do():
+    with pytest.warns(UtilityWarning, match=r"20 rows are too few .* about 200 rows"):
         fattail.mean(np.arange(20.0), epsilon=1.0)
     with pytest.warns(UtilityWarning, match="about 200 rows"):
         fattail.mean(np.arange(100.0), epsilon=1.0)

@@ -57,12 +57,12 @@ def test_numbers_and_text_in_one_list_stay_apart():
     assert person_codes([2**60, 2**60 + 1, 0.5])[1] == 3
 
 
-def test_codes_by_id_do_not_depend_on_the_order_of_rows():
+def test_codes_do_not_depend_on_the_order_of_rows():
     ids = np.array(["b", "a", "c", "b"], dtype=object)
     for form in (ids, ids.astype(str)):
-        codes, _ = person_codes(form, by_id=True)
+        codes, _ = person_codes(form)
         assert codes.tolist() == [1, 0, 2, 1]
-        assert person_codes(form[::-1], by_id=True)[0].tolist() == [1, 2, 0, 1]
+        assert person_codes(form[::-1])[0].tolist() == [1, 2, 0, 1]
 
 
 def test_one_id_per_row():

@@ -3,6 +3,7 @@
 from fattail.columns.description import ColumnDescription, DescriptionPlan, describe
 from fattail.columns.ends import Ends, choose_ends, clipped_square
 from fattail.columns.evidence import CountNoise
+from fattail.columns.location import find_locations
 
 __all__ = [
     "ColumnDescription",
@@ -12,4 +13,5 @@ __all__ = [
     "choose_ends",
     "clipped_square",
     "describe",
+    "find_locations",
 ]

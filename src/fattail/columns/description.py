@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.columns.evidence import ALONE, CountNoise, places
-from fattail.columns.location import OCTAVES, find_locations, signed_counts
+from fattail.columns.evidence import RATES, CountNoise, places
+from fattail.columns.location import GRID, OCTAVES, find_locations, signed_counts
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust.base import ONE
 from fattail.robust.histogram import fixed
@@ -20,11 +21,39 @@ Floats = NDArray[np.float64]
 
 CELLS = 2 * OCTAVES + 1
 """Octaves of distance on either side of a center."""
-_WINDOWS = (1, 2, 4)
-USUAL = 5
-"""Octave of an everyday number, where zero is all that is known of a column."""
-ENOUGH = 6.0
-"""A tail is fitted where it holds this many times what a count must hold to be seen."""
+
+
+@dataclass(frozen=True)
+class ReadingRules:
+    """How counts are read. Set by hand on ``column_laws.TUNING``; each can be tried with ``benchmarks/tuning/columns.py``."""
+
+    windows: tuple[int, ...] = (1, 2, 4)
+    """Sums of so many neighboring cells are looked at."""
+    enough: float = 6.0
+    """A tail is fitted where it holds this many times what a count must hold to be seen, ..."""
+    enough_share: float = 1 / 16
+    """... or this share of the fullest cell."""
+    rise: float = 1.2
+    """A tail does not yet fall where the next cell holds this many times as many rows, ..."""
+    rise_doubt: float = 3.0
+    """... noise aside (one in exp(3) = 20)."""
+    lost: float = 0.9
+    """Share of the rows around zero, seen from the center, from which on the center is no median."""
+    mass: float = 0.05
+    """Share of the rows that makes a point mass, ..."""
+    mass_doubt: float = 6.9
+    """... noise aside (one in exp(6.9) = 1000)."""
+    bulk: int = 4
+    """Cells that hold the bulk of a column: a factor of 16."""
+    body: tuple[int, int] = (11, 4)
+    """Cells before and after the outer end of the bulk that hold nearly all rows of a smooth column."""
+    smooth: tuple[float, float] = (0.3, 0.1)
+    """Shares of the fullest cell that its inner neighbors have at least (1/2 and 1/4 where the density is constant)."""
+    farthest_move: float = 0.25
+    """A center moves by at most this part of the bulk's extent."""
+
+
+READING = ReadingRules()
 
 
 class DescriptionPlan(NamedTuple):
@@ -54,8 +83,6 @@ class ColumnDescription:
     counts : array of shape (2, CELLS)
         Noisy numbers of rows above and below the center, at a distance of ``[2**k, 2**(k+1))`` for k from ``-OCTAVES``.
     noise : CountNoise
-    rank_noise : float
-        By how many rows the center may miss the median.
     """
 
     rows: float
@@ -64,59 +91,143 @@ class ColumnDescription:
     at_center: float
     counts: Floats
     noise: CountNoise
-    rank_noise: float
 
     @property
     def usual(self) -> int:
         """The likeliest cell of a distance, before any count is looked at."""
-        return OCTAVES + (math.frexp(self.center)[1] - 1 if self.center else USUAL)
+        return OCTAVES + (math.frexp(self.center)[1] - 1 if self.center else GRID.everyday)
 
     @property
     def is_lost(self) -> bool:
-        """Whether the center is no median, only a large number by bad luck: most rows lie around zero, seen from there."""
+        """Whether the center is no median, only a large number by bad luck: nearly all rows lie around zero, seen from there."""
         if not self.center:
             return False
         octave = min(max(self.usual, 1), CELLS - 2)
-        return bool(self.counts[int(self.center > 0), octave - 1 : octave + 2].sum() > 0.7 * self.rows)
+        around_zero = self.counts[int(self.center > 0), octave - 1 : octave + 2].sum()
+        return bool(around_zero > READING.lost * self.rows - math.sqrt(3) * self.noise.std)
 
     @property
     def has_point_mass(self) -> bool:
         """Whether a share of the rows lies at the center itself."""
-        return bool(self.at_center > self.noise.threshold(math.log(1 / 0.001)) + 0.05 * self.rows)
+        return bool(self.at_center > self.noise.threshold(READING.mass_doubt) + READING.mass * self.rows)
+
+    @cached_property
+    def bulk(self) -> int | None:
+        """Outer one of the neighboring cells that hold most rows, both sides together; None if they may be empty."""
+        size = READING.bulk
+        sums = np.convolve(self.counts.sum(axis=0), np.ones(size), "valid")
+        start = int(np.argmax(sums))
+        doubt = places(CELLS, 1, RATES.surely * RATES.alone)[min(abs(start + size - 1 - self.usual), CELLS - 1)]
+        return start + size - 1 if sums[start] > self.noise.threshold(doubt, 2 * size) else None
+
+    @cached_property
+    def density(self) -> float:
+        """Rows per unit of length around the center, by the nearest cells that hold half of the rows."""
+        within = np.maximum(self.at_center, 0.0) + np.cumsum(self.counts.sum(axis=0)[self._body])
+        half = int(np.argmax(within >= 0.5 * self.rows)) if np.any(within >= 0.5 * self.rows) else len(within) - 1
+        return float(max(within[half], 0.25 * self.rows) / 2.0 ** (self._body.start + half + 2 - OCTAVES))
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether rows lie around the center as around the median of a smooth law: next to the fullest cell there are others."""
+        body = self.counts[:, self._body]
+        fullest = np.argmax(body, axis=1)
+        next_one, one_more = READING.smooth
+        return all(
+            k > 1 and s[k - 1] > next_one * s[k] and s[k - 2] > one_more * s[k] for s, k in zip(body, fullest, strict=True)
+        )
+
+    @property
+    def _body(self) -> slice:
+        """Cells that hold nearly all rows, without those that hold nothing but noise."""
+        bulk = CELLS // 2 if self.bulk is None else self.bulk
+        before, after = READING.body
+        return slice(max(bulk - before, 0), min(bulk + after, CELLS))
+
+    @property
+    def off_center(self) -> float:
+        """Standard deviation of the distance from the center to the median of the law, after ``recentered``."""
+        counted = math.sqrt((self._body.stop - self._body.start) / 2) * self.noise.std
+        return math.hypot(counted, 0.5 * math.sqrt(self.rows)) / self.density + self.resolution / 4
+
+    @property
+    def is_unresolved(self) -> bool:
+        """Whether all rows that are seen lie within the resolution: they may be a point mass, and others too rare to be seen."""
+        inside = math.frexp(self.resolution)[1] - 1 + OCTAVES if self.resolution else 0
+        return all((cell := self.reach((side,))) is None or cell <= inside for side in (0, 1))
+
+    def recentered(self) -> ColumnDescription:
+        """The description around the median as the counts above and below show it, which is nearer than the selected one.
+
+        The density at the edges of a cell says how many rows enter and leave it. Nothing moves where a point mass is the median,
+        or beyond the part of the column where the density is known.
+        """
+        if self.bulk is None or self.has_point_mass or not self.is_smooth:
+            return self
+        up, down = self.counts
+        missing = float((up - down)[self._body].sum()) / 2
+        move = missing / self.density
+        edges = np.exp2(np.arange(CELLS + 1) - OCTAVES)
+        if abs(move) > READING.farthest_move * edges[self.bulk]:
+            return self
+        inside = np.maximum((up + down) / 2, 0.0) / edges[:-1]
+        at_edge = np.sqrt(np.append(0.0, inside) * np.append(inside, 0.0))
+        entering = np.where(edges[:-1] > 2 * abs(move), move * (at_edge[:-1] - at_edge[1:]), 0.0)
+        return replace(self, center=self.center + move, counts=np.array([up - entering, down + entering]))
+
+    def doubts(self, windows: int, rate: float, slope: float) -> Floats:
+        """What must be doubted at each octave, so that noise shows rows in one of them with a chance of at most ``rate``.
+
+        Beyond the bulk the chance falls by ``exp(-slope)`` with every octave. Where no bulk is seen, only the center says
+        what is usual.
+        """
+        k = np.arange(CELLS)
+        if self.bulk is None:
+            far = np.minimum(np.abs(k - self.usual), CELLS - 1)
+            return places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - self.usual, 0)
+        beyond = np.maximum(k - self.bulk, 0)
+        return np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
 
     def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
         """The last cell on these sides that surely has rows, or that has ``enough``; None if none has.
 
-        Sums of 1, 2 and 4 neighboring cells are looked at. The further beyond the bulk of the column, the more must be
-        seen: a scale that is twice too large costs twice as much.
+        The further beyond the bulk of the column, the more must be seen: a scale that is twice too large costs twice as much.
         """
         counts = self.counts[list(sides)].sum(axis=0)
-        k = np.arange(CELLS)
-        bulk = int(np.argmax(np.convolve(self.counts.sum(axis=0), np.ones(4))[3:]))
-        doubt = places(CELLS, len(_WINDOWS))[np.minimum(np.abs(k - self.usual), CELLS - 1)]
-        doubt = doubt + math.log(2) * np.maximum(k - bulk, 0) - (math.log(ALONE) if self.has_point_mass else 0.0)
+        doubt = self.doubts(len(READING.windows), RATES.surely, RATES.slope)
         last = -1
-        for length in _WINDOWS:
+        for length in READING.windows:
             sums = np.convolve(counts, np.ones(length))[length - 1 :]
             least = self.noise.threshold(doubt, length * len(sides))
-            wanted = np.maximum(least, np.minimum(ENOUGH * least, enough * sums.max()))
+            wanted = np.maximum(least, np.minimum(READING.enough * least, enough * sums.max()))
             seen = np.flatnonzero(sums > wanted)
             if seen.size:
                 last = max(last, int(seen[-1]) + (length - 1) // 2)
         return last if last >= 0 else None
 
+    def possible(self, side: int, end: float, expected: Floats) -> float:
+        """Sum of the distances beyond ``end`` of rows that a side may have there besides those expected.
+
+        Counts that do not surely show rows may yet be rows.
+        """
+        doubt = self.doubts(1, RATES.possibly, RATES.possibly_slope)
+        edges = np.exp2(np.arange(CELLS) - OCTAVES)
+        surplus = self.counts[side] - expected
+        odd = (surplus > self.noise.threshold(doubt)) & (2 * edges > end)
+        return float(surplus[odd] @ (2 * edges[odd] - end))
+
     def tail_start(self, sides: tuple[int, ...], back: int = 2) -> int | None:
         """The cell ``back`` cells before which a tail begins: enough rows are there or beyond, if so many are seen at all."""
-        cell = self.reach(sides, enough=1 / 16)
+        cell = self.reach(sides, enough=READING.enough_share)
         cell = self.reach(sides) if cell is None else cell
         if cell is None:
             return None
         # A tail falls. While the counts still rise, they belong to the body, or begin at a threshold.
         counts = self.counts[list(sides)].sum(axis=0)
-        rise = float(self.noise.threshold(math.log(20.0), 2 * len(sides)))
+        rise = float(self.noise.threshold(READING.rise_doubt, 2 * len(sides)))
         for _ in range(back):
             first = max(cell - back, 0)
-            if first + 1 < CELLS and counts[first + 1] > 1.2 * max(counts[first], 0.0) + rise:
+            if first + 1 < CELLS and counts[first + 1] > READING.rise * max(counts[first], 0.0) + rise:
                 cell += 1
         return cell
 
@@ -137,14 +248,13 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list
     column: replacing it moves two counts by one. Proof: ``location.proof.md``.
     """
     center, resolution = find_locations(curator, plan.stages, data)
-    signed = signed_counts(data, center, 1)
+    signed = signed_counts(data, center)
     table = np.concatenate((signed[:, :, :1].sum(axis=1), signed[:, 0, 1:], signed[:, 1, 1:]), axis=1)
     moved = {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[plan.counts.norm]
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
     noisy = curator.release(plan.counts, Bounded(fixed(table), ONE * moved, plan.counts.norm, unit=1.0 / ONE))
     noise = CountNoise(curator.noise(plan.counts, moved), isinstance(plan.counts, Laplace))
-    rank_noise = 2 * curator.noise(plan.stages[min(1, len(plan.stages) - 1)])
     return [
-        ColumnDescription(data.n, float(c), float(w), float(cells[0]), cells[1:].reshape(2, CELLS), noise, rank_noise)
+        ColumnDescription(data.n, float(c), float(w), float(cells[0]), cells[1:].reshape(2, CELLS), noise).recentered()
         for c, w, cells in zip(center, resolution, noisy, strict=True)
     ]

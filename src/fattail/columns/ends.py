@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.columns.description import CELLS, ColumnDescription
+from fattail.columns.evidence import TINY
 from fattail.columns.location import OCTAVES
-from fattail.columns.tails import ABOVE, ENDS, NEAR, Posterior, Tail
+from fattail.columns.tails import ABOVE, ENDS, MIDDLE, NEAR, Posterior, Tail
 
 Floats = NDArray[np.float64]
 
@@ -31,16 +32,28 @@ class EndRules:
 
     symmetry: float = 3.0
     """Prior odds that the two tails are alike."""
-    alike: float = 0.03
+    alike: float = 0.015
     unlike: float = 0.55
     """Relative difference of the counts of two tails where they are alike, and where they are not."""
     lattice: float = 0.01
     """Part of the variance within cells that two alike tails do not share."""
-    largest_cut: float = 0.06
+    largest_cut: float = 0.1
     """Share of the rows that an end may cut off: beyond, the mean of the rows is no longer described."""
     position: float = 0.17
     """Standard deviation of where the rows of an octave lie in it, relative to its middle (0.2: anywhere, all at one place)."""
-    no_mean: float = 0.04
+    hidden_body: float = 0.1
+    """Chance of rows near the center on a side that shows none."""
+    hidden_rows: float = 8.0
+    """Scales of the noise that a count must exceed, roughly, to show rows surely."""
+    hidden_share: float = 0.04
+    """Share of the rows that may hide so before an interval allows for them."""
+    hidden_octaves: float = 3.0
+    """Octaves beyond the last seen row where they may hide, ..."""
+    far: float = 10.0
+    """... and of how many half-widths a mean that they move may be off."""
+    factor: tuple[float, float] = (0.7, 1.45)
+    """All rows of an octave at its lower and at its upper end, relative to its middle."""
+    no_mean: float = 0.02
     """Probability of a tail without a mean from which on an interval is infinite on its side."""
 
 
@@ -87,7 +100,7 @@ class Side(NamedTuple):
         first = start - NEAR
         padded = np.pad(column.counts[side], (NEAR, ABOVE + 1))[start : start + NEAR + ABOVE + 1]
         near = max(first, 0)
-        middles = 1.02 * np.exp2(np.arange(near) - OCTAVES + 0.5)
+        middles = MIDDLE * np.exp2(np.arange(near) - OCTAVES)
         return cls(2.0 ** (start - OCTAVES), padded, column.counts[side, :near], middles)
 
     def body_moment(self, power: int) -> float:
@@ -117,7 +130,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     rows, noise = column.rows, column.noise
     posteriors = []
     for side, hidden in zip(sides, unseen, strict=True):
-        within = side.body_moment(2) / side.scale**2 / rows**2 + 1e-12 / rows
+        within = side.body_moment(2) / side.scale**2 / rows**2 + TINY
         posteriors.append(Posterior.of(side.cells, rows, noise, release_noise, within, hidden))
     least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
     up, down = (_absolute(posteriors[k].tail(least[1 - k] / sides[k].scale ** 2), sides[k], column, unseen[k]) for k in (0, 1))
@@ -127,7 +140,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     if common:
         alike = _probability_alike(column, places[0], sides)
         both = (up.excess + down.excess) / 2
-        relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, 1e-150) ** 2, 4.0)
+        relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
         cancelled = both - both[:, None]
         skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
         even = cancelled + skew
@@ -136,7 +149,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
             cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
         )
         # Equal tails cancel only around their own center; ours is off by some rows of the body.
-        variance += alike * (_off_center(column) * (up.beyond + down.beyond[:, None])) ** 2
+        variance += alike * (column.off_center * (up.beyond + down.beyond[:, None])) ** 2
         bias = (1 - alike) * bias + alike * even
     near = sum(s.body_moment(2) for s in sides) / rows
     square = up.square + down.square[:, None] + near
@@ -147,7 +160,11 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     i, j = (int(k) for k in np.unravel_index(np.argmin(error), error.shape))
     open_up, open_down = _doubt(posteriors[0], up, j, sides[0]), _doubt(posteriors[1], down, i, sides[1])
     low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
-    no_mean = [p.no_mean for p in posteriors]
+    low += column.possible(1, float(down.at[i]), _expected(posteriors[1], places[1])) / rows
+    high += column.possible(0, float(up.at[j]), _expected(posteriors[0], places[0])) / rows
+    low, high = (max(float(doubt), _hidden(column)) for doubt in (low, high))
+    # Of two tails that look alike, neither has a mean if one has none.
+    no_mean = [max(p.no_mean, alike * o.no_mean) for p, o in zip(posteriors, posteriors[::-1], strict=True)]
     return Ends(
         low=column.center - float(down.at[i]),
         high=column.center + float(up.at[j]),
@@ -160,8 +177,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         realized=float(up.realized[j] + down.realized[i]),
         less=float(low),
         more=float(high),
-        open_low=no_mean[1] > RULES.no_mean,
-        open_high=no_mean[0] > RULES.no_mean,
+        open_low=no_mean[1] > RULES.no_mean or column.is_unresolved,
+        open_high=no_mean[0] > RULES.no_mean or column.is_unresolved,
     )
 
 
@@ -202,7 +219,7 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
             0.0,
             tail.beyond[0],
             excess,
-            parts[3][0] + min(doubt, max(body, doubt)) ** 2,
+            parts[3][0] + RULES.hidden_body * doubt**2,
             parts[4][0],
             0.0,
             0.0,
@@ -217,13 +234,23 @@ def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
     return side.scale * posterior.doubt(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
 
 
-def _off_center(column: ColumnDescription) -> float:
-    """Distance of the center from the median, by the density of the four octaves with most rows."""
-    four = np.convolve(column.counts.sum(axis=0), np.ones(4))[3:]
-    bulk = int(np.argmax(four))
-    density = max(float(four[bulk]), 0.25 * column.rows) / 2.0 ** (bulk + 4 - OCTAVES)
-    # The sample's median is not the law's either.
-    return math.hypot(column.rank_noise, 0.5 * math.sqrt(column.rows)) / density + column.resolution / 4
+def _hidden(column: ColumnDescription) -> float:
+    """A tenth of what rows too few to be seen may add to the mean, where they may be many."""
+    share = RULES.hidden_rows * column.noise.scale / column.rows
+    cells = [cell for side in (0, 1) if (cell := column.reach((side,))) is not None]
+    if share < RULES.hidden_share or not cells:
+        return 0.0
+    return float(share / RULES.far * 2.0 ** (max(cells) + 1 + RULES.hidden_octaves - OCTAVES))
+
+
+def _expected(posterior: Posterior, start: int) -> Floats:
+    """Rows of each cell of a side as its tail predicts them."""
+    tail = posterior.model + posterior.points
+    cells = np.zeros(CELLS + NEAR + ABOVE + 1)
+    cells[start : start + len(tail)] = tail
+    cells = cells[NEAR:]
+    cells[: max(start - NEAR, 0)] = np.inf
+    return cells[:CELLS]
 
 
 def _probability_alike(column: ColumnDescription, start: int, sides: list[Side]) -> float:
@@ -232,7 +259,7 @@ def _probability_alike(column: ColumnDescription, start: int, sides: list[Side])
     counts = column.counts[:, first : min(start + ABOVE + 1, CELLS)]
     both = np.maximum(counts.sum(0), 0.0)
     middles = np.exp2(np.arange(first, first + counts.shape[1]) - OCTAVES + 0.5)
-    moved = 2 * both * np.minimum(_off_center(column) / middles, 1.0)
+    moved = 2 * both * np.minimum(column.off_center / middles, 1.0)
     same = 2 * column.noise.std**2 + both + moved**2
     other = same + (RULES.unlike * both) ** 2
     difference = (counts[0] - counts[1]) ** 2
@@ -244,8 +271,8 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
     """Bias by which two tails that look alike may yet differ: expectation and variance for each pair of ends."""
     total = sum(p.model + p.points for p in posteriors)
     prior, observed = (RULES.alike * total) ** 2, 2 * noise**2 + total
-    believed = prior / (prior + observed + 1e-300)
-    middles = 1.02 * np.exp2(np.arange(-NEAR, ABOVE + 1) + 0.5)
+    believed = prior / (prior + observed + TINY)
+    middles = MIDDLE * np.exp2(np.arange(-NEAR, ABOVE + 1))
     lever = sides[0].scale * np.maximum(middles - ENDS[:, None], 0.0) / (2 * rows)
     mean = lever @ (believed * (sides[0].cells - sides[1].cells))
     covariance = (lever * believed * observed) @ lever.T
@@ -263,7 +290,7 @@ def clipped_square(ends: Ends, mean: float, release_noise: float) -> float:
     prior = RULES.position**2
     gap = mean - (up - down)
     total = prior * (up**2 + down**2) + ends.blur**2 + release_noise**2
-    moved = [prior * up * gap / (total + 1e-300), -prior * down * gap / (total + 1e-300)]
-    left = [prior * (1 - prior * m**2 / (total + 1e-300)) for m in (up, down)]
-    factor = [float(np.clip(1 + d, 0.7, 1.45)) ** 2 + v for d, v in zip(moved, left, strict=True)]
+    moved = [prior * up * gap / (total + TINY), -prior * down * gap / (total + TINY)]
+    left = [prior * (1 - prior * m**2 / (total + TINY)) for m in (up, down)]
+    factor = [float(np.clip(1 + d, *RULES.factor)) ** 2 + v for d, v in zip(moved, left, strict=True)]
     return ends.square[0] * factor[0] + ends.square[1] * factor[1]

@@ -1,9 +1,9 @@
 """What a noisy count shows: the one rule.
 
 A sum of noisy counts shows rows if noise alone would be as large in fewer than one of ``exp(doubt)`` cases. Where many
-places are looked at, ``doubt`` grows by the logarithm of their number, or, where some places are likelier than others, by
-the logarithm of one over a place's share of the prior. So the chance that a column shows rows anywhere where there are
-none is at most ``ERROR_RATE``, whatever the law of the noise and the number of places.
+places are looked at, ``doubt`` grows by the logarithm of one over a place's share of the prior. So the chance that noise
+shows rows anywhere beyond the bulk of a column is at most ``RATES.surely``, whatever the law of the noise and the number of
+places. Counts that exceed a weaker bound, ``RATES.possibly``, may be rows: they widen an interval and do no more.
 """
 
 from __future__ import annotations
@@ -17,12 +17,36 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ERROR_RATE = 0.03
-"""Chance that noise alone shows rows somewhere in a column. Beside real rows, a false sighting only widens an answer."""
-ALONE = 0.1
-"""By how much rarer it must be beside a point mass: there it would be taken for all that differs from the mass."""
 
-_LEVERS: Floats = np.linspace(0.02, 0.995, 196)
+@dataclass(frozen=True)
+class EvidenceRates:
+    """Chances of a false sighting.
+
+    ``surely`` was compared at .05, .15 and .2 on ``column_laws.TUNING``: a lower one misses far point masses (999 for what is
+    not known), a higher one widens ordinary columns. A false sighting beside real rows costs noise in proportion to its
+    distance, so its chance falls with the distance.
+    """
+
+    surely: float = 0.15
+    """Chance that noise shows rows somewhere beyond the bulk."""
+    slope: float = 0.9
+    """By which the logarithm of that chance falls with every octave; at log 4 all octaves would have the same squared cost."""
+    alone: float = 0.033
+    """By how much rarer it must be where no bulk is seen: there it would be taken for all that differs from a point mass."""
+    alone_slope: float = 0.35
+    """Half of log 2, on top of the prior of the octaves: half as much as the cost grows."""
+    possibly: float = 0.2
+    """Chance that noise widens an interval."""
+    possibly_slope: float = 0.23
+    """A third of log 2: far codes are as likely at any distance of some octaves."""
+    usual: float = 6.0
+    """Octaves around the usual one within which half of the prior lies, where no bulk is seen."""
+
+
+RATES = EvidenceRates()
+TINY = 1e-300
+"""Keeps quotients finite where both parts are zero."""
+_LEVERS: Floats = np.linspace(0.02, 0.995, 196)  # where Chernoff's bound of a Laplace sum is minimized, in steps of .005
 
 
 @dataclass(frozen=True)
@@ -63,12 +87,12 @@ class CountNoise:
         return np.asarray(self.scale * np.min((doubt[..., None] + cost) / _LEVERS, axis=-1))
 
 
-@lru_cache(maxsize=8)
-def places(size: int, windows: int) -> Floats:
+@lru_cache(maxsize=16)
+def places(size: int, windows: int, rate: float) -> Floats:
     """Doubt about octaves at distances 0 .. size - 1 from the likeliest one, for ``windows`` ways to look at each.
 
     The prior falls with the square of the distance, slowly enough for any unit of measurement.
     """
-    weight = 1 / (1 + (np.arange(size) / 6.0) ** 2)
+    weight = 1 / (1 + (np.arange(size) / RATES.usual) ** 2)
     weight /= 2 * weight.sum() - weight[0]
-    return np.asarray(np.log(windows / ERROR_RATE) - np.log(weight))
+    return np.asarray(np.log(windows / rate) - np.log(weight))

@@ -8,6 +8,7 @@ roundest decimal number of its cell: where a column has a point mass, that is wh
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,30 @@ Floats = NDArray[np.float64]
 
 OCTAVES = 128
 """Magnitudes from 2**-OCTAVES to 2**OCTAVES are told apart; beyond, numbers count as zero or as the largest."""
-STEPS = 16
-"""Cells of the first grid per octave."""
-FINE = 8192
-"""Cells of a later grid."""
-ZERO = 5.0
-"""Log weight of zero among the cells of the first grid: the commonest number of all."""
 
 
-def familiarity(exponent: Floats, width: float) -> Floats:
+@dataclass(frozen=True)
+class LocationGrid:
+    """The public grids. Sizes are arithmetic: a stage of m cells costs ``4 log(m / error) / n`` of epsilon and m draws."""
+
+    fine: int = 512
+    """Cells of a later grid."""
+    margin: float = 0.25
+    """By how many cells of the grid before it reaches beyond the chosen one on either side: each stage adds 8.4 bits."""
+    everyday: int = 5
+    """Octave of everyday numbers, 32 to 64, around which the public weights of the first grid lie."""
+    width: float = 16.0
+    """Octaves around it in which three quarters of the weight lies."""
+    zero: float = 2.5
+    """Log weight of zero, a fifth of all: the commonest number."""
+
+
+GRID = LocationGrid()
+
+
+def familiarity(exponent: Floats) -> Floats:
     """Log of a public weight: numbers of everyday size first, none excluded."""
-    return np.asarray(-2.0 * np.log1p(((exponent - 5.0) / width) ** 2))
+    return np.asarray(-2.0 * np.log1p(((exponent - GRID.everyday) / GRID.width) ** 2))
 
 
 def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
@@ -47,15 +61,15 @@ def dense(block: Block) -> NDArray[np.float64]:
     return np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
 
 
-def signed_counts(data: PrivateData, center: Floats, steps: int) -> NDArray[Any]:
-    """Counts (column, sign, bin) of ``x - center`` on the logarithmic grid; private."""
-    bins = 2 * OCTAVES * steps + 2
+def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
+    """Counts (column, sign, octave) of ``x - center``; private."""
+    bins = 2 * OCTAVES + 2
 
     def codes(block: Block) -> NDArray[Any]:
-        return _kernels.column_log_cells(dense(block), center, -OCTAVES, bins, steps)
+        return _kernels.column_log_cells(dense(block), center, -OCTAVES, bins, 1)
 
     def count(block: Block, out: NDArray[np.int64]) -> None:
-        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, steps, out.reshape(-1, 2, bins))
+        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, 1, out.reshape(-1, 2, bins))
 
     return totals(data, (center.size, 2 * bins), codes, count=count).reshape(-1, 2, bins)
 
@@ -80,7 +94,7 @@ def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData
     zero = high == low  # there is nothing to look closer at
     for stage in stages[1:]:
         width = np.where(zero, 1.0, high - low)
-        closer = _closer(curator, stage, data, low - width, 3 * width / FINE)
+        closer = _closer(curator, stage, data, low - GRID.margin * width, (1 + 2 * GRID.margin) * width / GRID.fine)
         low, high = (np.where(zero, 0.0, edge) for edge in closer)
         center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
     return center, high - low
@@ -88,13 +102,13 @@ def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData
 
 def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
-    counts = signed_counts(data, np.zeros(data.d), STEPS)
-    edges = _kernels.log_edges(-OCTAVES, counts.shape[2], STEPS)
+    counts = signed_counts(data, np.zeros(data.d))
+    edges = _kernels.log_edges(-OCTAVES, counts.shape[2], 1)
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
-    weight = familiarity(np.log2(edges), 16.0)
+    weight = familiarity(np.log2(edges))
     # Multiples of 2^-20, so that their sums with counts are exact.
-    weight = np.rint(np.concatenate((weight[::-1], [ZERO], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
+    weight = np.rint(np.concatenate((weight[::-1], [GRID.zero], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
     chosen = np.empty(data.d, dtype=np.intp)
     for j, (above, below) in enumerate(counts):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
@@ -104,7 +118,7 @@ def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Fl
 
 def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
     """Cells on uniform grids that begin at ``low``."""
-    counts = totals(data, (data.d, FINE + 2), lambda block: _kernels.grid_cells(dense(block), low, step, FINE))
+    counts = totals(data, (data.d, GRID.fine + 2), lambda block: _kernels.grid_cells(dense(block), low, step, GRID.fine))
     chosen = np.empty(data.d, dtype=np.intp)
     for j, cells in enumerate(counts):
         score = Bounded(-missed(cells, data.n // 2)[1:-1], 1.0, "linf")
@@ -128,7 +142,7 @@ def roundest(low: float, high: float) -> float:
     middle = low + (high - low) / 2
     for power in range(math.floor(math.log10(high)), -330, -1):
         # A division by a whole power of ten rounds once, a product with a negative one twice.
-        number, unit = (1.0, 10.0**power) if power >= 0 else (10.0 ** min(-power, 300), 1.0)
+        number, unit = (1.0, float(10**power)) if power >= 0 else (float(10 ** min(-power, 300)), 1.0)
         k = round(middle * number / unit)
         for multiple in (k, k + 1, k - 1):
             value = multiple * unit / number

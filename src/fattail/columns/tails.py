@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fattail.columns.evidence import ALONE, CountNoise, places
+from fattail.columns.evidence import RATES, TINY, CountNoise, places
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +31,9 @@ EDGES: Floats = np.exp2(np.arange(-NEAR, ABOVE + 1.0))
 ENDS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 1) / 2)
 """Candidate distances of an end from the center, in scales."""
 _TOPS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 61) / 2)  # where the largest row may be
-_MIDDLE: Floats = np.append(1.02 * np.sqrt(EDGES[1:] * EDGES[:-1]), 2 * EDGES[-1])
+MIDDLE = 1 / math.log(2)
+"""Mean of an octave in units of its lower edge, for rows that lie evenly on a logarithmic scale."""
+_MIDDLE: Floats = np.append(MIDDLE * EDGES[:-1], 2 * EDGES[-1])
 _CELL_EXCESS: Floats = np.maximum(_MIDDLE - ENDS[:, None], 0.0)
 _CELL_FIRST: Floats = np.minimum(_MIDDLE, ENDS[:, None])
 _CELL_SQUARE: Floats = np.minimum(_MIDDLE, ENDS[:, None]) ** 2
@@ -76,6 +78,19 @@ class TailPrior:
     stops: tuple[float, ...] = (4.0, 16.0, 64.0)
     stop_weight: float = 0.6
     """Heavy tails may also end, at these distances: columns of finitely many values do."""
+    lomax_stops: tuple[float, float] = (0.0, 2.5)
+    lognormal_stops: tuple[float, float] = (1.5, 2.0)
+    """Parameters, first and last, of shapes heavy enough to end."""
+    octaves: tuple[int, int] = (-8, 3)
+    """Scales of the shapes, from the first to before the last, in octaves of the tail's scale."""
+    least_share: float = 1e-8
+    """A shape with less beyond the first edge cannot be seen there."""
+    least_rows: float = 1e-3
+    """Least mass of a shape, in rows."""
+    realized: float = 0.05
+    """Rows expected beyond the largest that a sample is taken to have."""
+    valley: float = 0.2
+    """Width, in Laplace scales, of the round bottom of a likelihood: normal for large counts, Laplace for small ones."""
     misfit: float = 0.15
     first_misfit: float = 0.4
     """Relative error of a shape's cells, and of the first, where the body ends and the tail may not yet have begun."""
@@ -117,7 +132,7 @@ def bank() -> Bank:
     """All shapes at all scales that a histogram could show."""
     u = np.geomspace(EDGES[0], 2.0**90, 4000)
     step = np.diff(u)
-    families = ((lomax, PRIOR.lomax, (0.0, 2.5)), (lognormal, dict.fromkeys(PRIOR.lognormal, 1.0), (1.5, 2.0)))
+    families = ((lomax, PRIOR.lomax, PRIOR.lomax_stops), (lognormal, dict.fromkeys(PRIOR.lognormal, 1.0), PRIOR.lognormal_stops))
     families += ((weibull, dict.fromkeys(PRIOR.weibull, 1.0), (0.0, 0.0)),)  # type: ignore[assignment]
     rows: list[tuple[Floats, ...]] = []
     prior: list[float] = []
@@ -130,10 +145,10 @@ def bank() -> Bank:
         at_ends = [np.interp(ENDS, u, f) for f in parts]
         rows.append((-np.diff(np.append(edge, 0.0)), *at_ends, *(np.interp(_TOPS, u, f) for f in (s, area, moment))))
 
-    for octave in np.arange(-8.0, 2.1):
+    for octave in np.arange(*PRIOR.octaves, dtype=float):
         for family, weights, (first, last) in families:
             for parameter, weight in weights.items():
-                whole = family(np.array(EDGES[0] / 2.0**octave), parameter) > 1e-8
+                whole = family(np.array(EDGES[0] / 2.0**octave), parameter) > PRIOR.least_share
                 stops = PRIOR.stops if first <= parameter <= last else ()
                 for stop in (math.inf, *stops) if whole else ():
                     s = stopped(family, parameter, 2.0**octave, stop, u)
@@ -201,7 +216,7 @@ class Posterior(NamedTuple):
             expected = shape.model
             surplus = counts - expected
             octave = np.maximum(np.arange(len(counts)) - NEAR, 0)
-            sure = noise.threshold(places(len(counts), 2)[octave] + math.log(2) * octave - math.log(ALONE))
+            sure = noise.threshold(places(len(counts), 2, RATES.surely * RATES.alone)[octave] + math.log(2) * octave)
             odd = surplus > np.hypot(sure, 3 * _MISFIT * expected)
             if not odd.any():
                 break
@@ -219,14 +234,14 @@ class Posterior(NamedTuple):
         for _ in range(5):  # reweighted least squares for the mass of each shape
             model = P * height[:, None]
             weight = 1 / np.hypot(counts - model, _blur(model, b))
-            height = np.clip((P * counts * weight).sum(1) / ((P * P * weight).sum(1) + 1e-300), 1e-3, rows)
+            height = np.clip((P * counts * weight).sum(1) / ((P * P * weight).sum(1) + TINY), PRIOR.least_rows, rows)
         model = P * height[:, None]
         blur = _blur(model, b)
         variance = noise.std**2 + model + (_MISFIT * model) ** 2
         score = shapes.log_prior - ((np.hypot(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
         # The evidence of a shape pays for the freedom of its mass.
-        error = 1 / np.sqrt((P * P / variance).sum(1) + 1e-300)
-        score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3.0)))
+        error = 1 / np.sqrt((P * P / variance).sum(1) + TINY)
+        score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3)))
         if unseen:
             score[1:] += math.log(PRIOR.hidden)
         chance = np.exp(score - score.max())
@@ -257,7 +272,7 @@ class Posterior(NamedTuple):
         """Expectations, shapes weighted by what they can lose; ``elsewhere`` is the unavoidable error of the other side."""
         shapes, rows = bank(), self.rows
         weight = self.chance / (self.unavoidable + elsewhere) ** PRIOR.regret * shapes.has_mean
-        weight /= weight.sum() + 1e-300
+        weight /= weight.sum() + TINY
         cells, excess = self._corrected()
         mean, cells = weight @ excess, np.maximum(weight @ cells, 0.0)
         variance = weight @ (excess - mean) ** 2 + (weight @ (shapes.excess * self.error[:, None])) ** 2
@@ -291,8 +306,8 @@ class Posterior(NamedTuple):
     def _realized(self, weight: Floats) -> Floats:
         """Second moment of the excess of rows that such a sample has: none beyond where one in twenty samples has a row."""
         shapes = bank()
-        mass = np.maximum(self.share * self.rows, 1e-9)
-        top = np.minimum((shapes.survival * mass[:, None] > 0.05).sum(1), len(_TOPS) - 1)
+        mass = np.maximum(self.share * self.rows, TINY)
+        top = np.minimum((shapes.survival * mass[:, None] > PRIOR.realized).sum(1), len(_TOPS) - 1)
         at = np.arange(len(ENDS))
         index = np.arange(len(mass))
         area = np.maximum(shapes.area[index, top][:, None] - shapes.area[:, at], 0.0)
@@ -325,5 +340,5 @@ class Tail(NamedTuple):
 
 
 def _blur(model: Floats, b: float) -> Floats:
-    """Width of the valley of a likelihood that is normal for large counts and Laplace for small ones."""
-    return (model + (_MISFIT * model) ** 2) / b + 0.2 * b
+    """Width of the round bottom of the likelihood of a count."""
+    return (model + (_MISFIT * model) ** 2) / b + PRIOR.valley * b

@@ -63,7 +63,9 @@ class DPLinearRegression(LinearRegressor):
     standard_errors_ : array of shape (d,)
         Sampling and privacy noise together (``method="auto"``).
     interval_ : array of shape (d, 2)
-        Ends of approximate 95 % intervals of the coefficients (``method="auto"``).
+        Ends of approximate intervals of the coefficients, of level ``confidence`` (``method="auto"``).
+    intercept_standard_error_ : float
+        That of the intercept (``method="auto"``).
     n_iter_ : int
     privacy_ : PrivacyReport
 
@@ -104,7 +106,7 @@ class DPHuberRegressor(LinearRegressor):
     ----------
     coef_ : array of shape (d,)
     intercept_ : float
-    standard_errors_, interval_ : arrays
+    standard_errors_, interval_, intercept_standard_error_
         As in ``DPLinearRegression``.
     n_iter_ : int
     privacy_ : PrivacyReport
@@ -155,7 +157,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     classes_ : array of two labels
     coef_ : array of shape (1, d)
     intercept_ : array of shape (1,)
-    standard_errors_, interval_ : arrays
+    standard_errors_, interval_, intercept_standard_error_
         As in ``DPLinearRegression``.
     n_iter_ : int
     privacy_ : PrivacyReport

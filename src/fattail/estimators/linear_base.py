@@ -61,6 +61,8 @@ _PARAMETERS = """epsilon, delta : float
         Length of gradients, in private units (``"clipped"``).
     batch_size : int or None
         Expected rows of a Poisson sample per step (``"clipped"``); None for all rows.
+    confidence : float
+        Level of ``interval_`` (``method="auto"``).
     random_state : int or None
         An int makes the noise reproducible and therefore not private.
     ledger : account, optional
@@ -104,6 +106,10 @@ MOST_NOISE = {
 }
 
 
+MOST_NAMES = 5
+"""Columns that a warning names."""
+
+
 def documented(cls: Any) -> Any:
     cls.__doc__ = cls.__doc__.replace("{parameters}", _PARAMETERS.strip()).replace("{privacy}", _PRIVACY)
     return cls
@@ -139,6 +145,7 @@ class LinearModel(LinearPredictor):
     aggregation: str = "clipped"
     clip: float | str = "auto"
     batch_size: int | None = None
+    confidence: float = 0.95
 
     n_iter_: int = field(init=False)
 
@@ -155,6 +162,8 @@ class LinearModel(LinearPredictor):
         check_loss(loss)
         needs_of(self._algorithm()).check(loss, f"method={self.method!r}")
         check_number("alpha", self.alpha, 0.0, closed=True)
+        if not 0 < self.confidence < 1:
+            raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
         for name in ("radius", "n_iter", "step", "moment_bound", "groups", "blocks", "clip", "batch_size"):
             check_number(name, getattr(self, name), 0.0)
         self._check_steps(loss)
@@ -238,13 +247,26 @@ class LinearModel(LinearPredictor):
             noise *= math.sqrt(Descent().n_iter if is_auto(self.n_iter) else int(self.n_iter))
         self._warn_of_noise(data, noise, MOST_NOISE[self.method])
 
-    def _set_errors(self, fit: LinearFit, confidence: float = 0.95) -> None:
+    def _set_errors(self, fit: LinearFit) -> None:
         if self.method != "auto":
             return
-        unknown = np.full(fit.coef.size, math.inf)
-        self.standard_errors_: Floats = unknown if fit.covariance is None else np.sqrt(np.diag(fit.covariance)[:-1])
-        reach = stats.norm.ppf((1 + confidence) / 2) * self.standard_errors_
+        errors = np.full(fit.coef.size + 1, math.inf) if fit.covariance is None else np.sqrt(np.diag(fit.covariance))
+        self.standard_errors_: Floats = errors[:-1]
+        self.intercept_standard_error_ = float(errors[-1]) if self.fit_intercept else 0.0
+        reach = stats.norm.ppf((1 + self.confidence) / 2) * self.standard_errors_
         self.interval_: Floats = np.stack([fit.coef - reach, fit.coef + reach], axis=1)
+        if fit.covariance is not None:
+            self._warn_of_hidden(np.flatnonzero(np.isinf(self.standard_errors_)))
+
+    def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
+        """Name the columns that take no part in the model, as the released counts show no spread of theirs."""
+        if hidden.size:
+            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+            listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
+            warn_utility(
+                f"no spread shows at epsilon={self.epsilon:g} in {hidden.size} of {self.n_features_in_} columns ({listed}): "
+                "their coefficients are 0 and their intervals infinite"
+            )
 
 
 def refuse(unsupported: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ not depend on the order of the table. Proof: ``persons.proof.md``.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,20 +29,17 @@ Codes = NDArray[np.int64]
 MOST_OF_ONE = 1 << 20
 
 
-def person_codes(ids: Any, *, by_id: bool = False) -> tuple[Codes, int]:
-    """Code of each row's person, in the order of their first rows, and the number of persons.
+def person_codes(ids: Any) -> tuple[Codes, int]:
+    """Code of each row's person, and the number of persons.
 
     Parameters
     ----------
     ids : array of shape (n,), or a column of a data frame
         Text, numbers, dates or categories. A missing id is refused: nobody could say whose row it is.
-    by_id : bool
-        Number the persons by their ids, so that codes do not depend on the order of the rows; ids that cannot be compared
-        with each other are numbered by their first rows all the same.
 
     Examples
     --------
-    >>> person_codes(["bob", "ann", "bob"])
+    >>> person_codes(["ann", "bob", "ann"])
     (array([0, 1, 0]), 2)
     """
     values = plain_ids(ids)
@@ -49,26 +47,35 @@ def person_codes(ids: Any, *, by_id: bool = False) -> tuple[Codes, int]:
         raise Refusal(f"person must hold one id per row, got an array of {values.ndim} dimensions")
     if _has_missing(values):
         raise Refusal("a row has no person: fill in the ids, or leave the rows out, before fitting")
-    codes, count = attempt("comparing ids of persons", _numbered, values, by_id)
-    return codes, count
+    kinds, codes = attempt("comparing ids of persons", _unique, values)
+    return codes.astype(np.int64).reshape(-1), len(kinds)
 
 
-def _numbered(values: NDArray[Any], by_id: bool) -> tuple[Codes, int]:
-    """Persons by the order of their first rows: with one row each, a person's place is their row's."""
+def by_first_row(codes: Codes) -> tuple[Codes, int]:
+    """Codes in the order of the persons' first rows, and their number: with one row each, a person's place is their row's.
+
+    Examples
+    --------
+    >>> by_first_row(np.array([5, 1, 5, 0]))
+    (array([0, 1, 0, 2]), 3)
+    """
+    kinds, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    place = np.empty(len(kinds), dtype=np.int64)
+    place[np.argsort(first)] = np.arange(len(kinds))
+    return place[codes.reshape(-1)], len(kinds)
+
+
+def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Persons in the order of their ids; ids that cannot be compared with each other keep the order of their first rows."""
     if values.dtype != object:
-        kinds, first, codes = np.unique(values, return_index=True, return_inverse=True)
-        place = np.empty(len(kinds), dtype=np.int64)
-        place[np.arange(len(kinds)) if by_id else np.argsort(first)] = np.arange(len(kinds))
-        return place[codes.reshape(-1)], len(kinds)
+        return np.unique(values, return_inverse=True)
     seen: dict[Any, int] = {}
     codes = np.array([seen.setdefault(value, len(seen)) for value in values.tolist()], dtype=np.int64)
-    if by_id:
-        try:
-            place = np.argsort(np.array([seen[value] for value in sorted(seen)], dtype=np.int64))
-        except TypeError:
-            return codes, len(seen)
+    with contextlib.suppress(TypeError):
+        place = np.empty(len(seen), dtype=np.int64)
+        place[[seen[value] for value in sorted(seen)]] = np.arange(len(seen))
         codes = place[codes]
-    return codes, len(seen)
+    return np.arange(len(seen)), codes
 
 
 def _has_missing(values: NDArray[Any]) -> bool:
@@ -107,7 +114,7 @@ class Persons(Source):
     """
 
     def __init__(self, source: Source, ids: Any, missing: str | None = None) -> None:
-        codes, self.n = person_codes(ids)
+        codes, self.n = by_first_row(person_codes(ids)[0])
         if len(codes) != source.n:
             raise Refusal(f"X has {source.n} rows and person has {len(codes)} ids")
         self.d, self.columns = source.d, source.columns
@@ -116,7 +123,7 @@ class Persons(Source):
         if missing == "error":
             check_cells(X, y)
         elif missing == "drop":
-            codes, self.n = person_codes(codes[present_rows(X, y)])
+            codes, self.n = by_first_row(codes[present_rows(X, y)])
         if missing in ("zero", "drop"):
             X, y = without_missing(X, y, missing, source.has_labels)
         counts = np.bincount(codes, minlength=self.n)

@@ -118,7 +118,7 @@ class Question:
             else:
                 codes = declared_codes(labels, self.groups)
         codes = codes if counts.all() else np.where(counts, codes, -1)
-        persons = None if self.person is None else person_codes(names.ids(self.person), by_id=True)
+        persons = None if self.person is None else person_codes(names.ids(self.person))
         if self.is_public and self.delta * (n if persons is None else persons[1]) > 1:
             warn_leak(
                 f"delta={self.delta:g} is more than one over the number of units: to publish a unit at random would meet such a "

@@ -44,7 +44,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
     rows = max(float(curator.release(plan.size, units.size())[0]), 1.0)
     data = units.voices()
     center, resolution = find_locations(curator, looks.stages, data)
-    signed = signed_counts(data, center, 1)[0]
+    signed = signed_counts(data, center)[0]
     table = np.concatenate((signed[:, :1].sum(axis=0), signed[0, 1:], signed[1, 1:]))
     noisy = curator.release(looks.counts, Bounded((ONE * table).astype(np.int64), float(ONE * moves), "l1", unit=1.0 / ONE))
     column = ColumnDescription(
@@ -54,8 +54,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
         float(noisy[0]),
         noisy[1:].reshape(2, CELLS),
         CountNoise(curator.noise(looks.counts, moves), laplace=True),
-        2 * curator.noise(looks.stages[min(1, len(looks.stages) - 1)]),
-    )
+    ).recentered()
     typical = max(rows / groups, min(RULES.typical / curator.epsilon, rows))
     # Of a sum of two cells, per unit of the length of the interval.
     noise = _RATIO * curator.noise(plan.cells, moves) / typical

@@ -1,17 +1,19 @@
 """``auto`` for linear models: told nothing, on raw columns in any unit.
 
-1. *Units.* Private centre and scale of every column (``columns``), and a constant column.
-2. *Shape.* A private second-moment matrix of rows pulled back to a ball. Its inverse root maps
-   rows z to u, in which the model is about round. Rows get the weight with which they entered
-   the matrix, so curvature in u is at most one whatever the data, and steps cannot overshoot.
-3. *Steps.* Full-batch bounded Newton steps. A row's part is ``psi(r) v``: v depends on the
-   features alone and is pulled back to a radius, and psi clips the residual. So a skewed noise
-   biases the intercept but not the slopes. Clip and radius minimise the estimated error, noise
-   included, which is public arithmetic on released counts of residuals and row lengths.
-   The budget grows from step to step, since a step undoes most of the noise before it.
-4. *Means* (squared loss only). The fit so far is a robust one; the target is E[y|x]. Further
-   steps under a wide clip lead to a second fit; the slopes move towards it, the less the smaller
-   its distance is beside its own error. The intercept moves by a private mean of residuals.
+Least squares (`least_squares`) takes as many releases as public arithmetic on rows, columns and budget allows:
+
+1. *Units* of all columns (``fattail.columns.units``).
+2. *Joint moments* of rows and residuals, two or three rounds (``parts/joint_moments.py``). With few rows for the columns
+   that is all but the intercept, a check that the fit is better than none, and standard errors.
+3. With more rows, counts of the residuals tell whether a narrow clip would save much noise. If so, bounded Newton steps
+   under it (``parts/newton.py``), then towards conditional means; if not, the same budget buys one more round.
+
+Robust and logistic models, and models with a penalty, a ball or no intercept, take Newton steps throughout:
+
+1. *Units*, then *shape*: a private second-moment matrix of rows pulled back to a ball. Its inverse root maps rows z to u,
+   in which the model is about round. Rows get the weight with which they entered the matrix, so curvature in u is at most
+   one whatever the data, and steps cannot overshoot.
+2. *Steps*, whose budget grows, since a step undoes most of the noise before it. A label's shape is renewed on the way.
 
 All releases are Gaussian, so the composition is exact.
 """
@@ -20,32 +22,70 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
 
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
-from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, LinearFit, Problem, Singles, Target, Units, prepare, reshape
+from fattail.algorithms.parts.joint_moments import JointFit
+from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
+from fattail.algorithms.parts.newton import Model, Wide, narrow_pays
 from fattail.algorithms.parts.support_fit import centre, centre_plan
 from fattail.algorithms.registry import registered
+from fattail.columns.units import DEFAULTS as UNITS
+from fattail.columns.units import find_units, widen
 from fattail.losses import Huber, Logistic, Needs, Squared
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.calibration import gaussian_multiplier
-from fattail.robust import Ball, Clip
-from fattail.robust.histogram import Histogram
-from fattail.rows.data import Block, PrivateData
+from fattail.rows.data import PrivateData
 
-Floats = NDArray[np.float64]
-
-# Constants were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
+# Constants of the Newton path were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise. The benchmark's own laws and tables were looked at during design, so they are not held out.
-COUNTS, WIDE = 0.006, 0.4  # shares: each set of counts, and all of movement 4
+COUNTS = 0.006  # share of each set of counts
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
-PER_OCTAVE = 2
 ENOUGH = 100_000  # rows for counts and early steps; moments and later steps take twice as many, the last all
-LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
+
+
+@dataclass(frozen=True)
+class LeastSquaresDefaults:
+    """Constants of `least_squares`, chosen by hand on the tables and laws that the benchmarks mark as tuned."""
+
+    counts: float = 0.006
+    """Noise of column counts that is wanted, as a share of the rows."""
+    columns: tuple[float, float] = (0.03, 0.25)
+    """Least and largest share of the budget for column counts."""
+    column_squares: float = 0.05
+    """Share for mean squares of columns."""
+    looks: int = 2
+    """Rounds of them: a scale that was far too small is enlarged twice."""
+    squares: float = 0.02
+    """Share for standard errors."""
+    mean: float = 0.03
+    """Share for the intercept."""
+    guard: float = 0.02
+    """Share for the check that the fit is better than none."""
+    newton: float = 0.06
+    """Blur up to which Newton steps can follow the joint moments."""
+    third: float = 0.1
+    """Blur up to which a third round pays."""
+    rounds: tuple[float, ...] = (2.0, 3.0, 4.0)
+    """Growth of the rounds' budget."""
+    start: float = 0.1
+    """Share of the round before Newton steps."""
+    shape: float = 0.02
+    """Share for the counts of residuals that decide how to go on."""
+    narrow: float = 1.3
+    """A narrow clip over the share it keeps, in root mean square residuals, below which it pays. For exact counts it is 1.25
+    for normal residuals and 0.7 for Laplace ones."""
+    narrow_share: float = 0.3
+    """Share of the largest Newton step."""
+    steps: int = 6
+    damping: float = 0.65
+    growth: float = 2.0
+    wide: float = 0.25
+    """Share of what leads from there to conditional means."""
+
+
+LEAST = LeastSquaresDefaults()
 
 
 @dataclass(frozen=True)
@@ -118,6 +158,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     n, p, logistic = data.n, data.d + 1, target.logistic
     if hopeless(n, data.d, curator.epsilon, curator.delta):
         return intercept_only(curator, data, target)
+    if isinstance(target.loss, Squared) and target.is_plain and p <= WIDEST:
+        return least_squares(curator, data, target)
     some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
     few = some.part(curator.subset(n, n // max(1, n // ENOUGH)))
     budget = Budget.of(few.n, some.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
@@ -152,6 +194,79 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     return model.fit(steps)
 
 
+def least_squares(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
+    """Conditional means: as many releases of joint moments as the rows can carry.
+
+    With few rows for the columns, two or three rounds are all. With more, the second is followed by counts of the residuals.
+    Where a narrow clip would save much noise, the rest of the budget goes to Newton steps under it and then towards
+    conditional means; elsewhere to one more round.
+    """
+    n, p, multiplier = data.n, data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
+    some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
+    few = some.part(curator.subset(n, n // max(1, n // ENOUGH)))
+    blur = 1.3 * p * math.sqrt(2 * p) * multiplier / n
+    checks = 0.5 if blur > LEAST.newton else 1.0  # few rows: all that can be spared goes into the moments
+    columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * few.n)) ** 2, *LEAST.columns))
+    units = (
+        *(Gaussian(f"column counts {t + 1}", columns * share) for t, share in enumerate(UNITS.shares)),
+        Gaussian("column squares", LEAST.column_squares * checks, count=LEAST.looks),
+    )
+    squares = Gaussian("squares of gradients", LEAST.squares * checks)
+    left = 1.0 - sum(m.share for m in (*units, squares))
+    if blur > LEAST.newton:
+        mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard * checks)
+        growth = LEAST.rounds if blur < LEAST.third else LEAST.rounds[:2]
+        shares = (left - mean.share - guard.share) * np.array(growth) / sum(growth)
+        rounds = [Gaussian(f"joint moments {t + 1}", float(share)) for t, share in enumerate(shares)]
+        curator.plan(*units, *rounds, guard, mean, squares)
+        joint = JointFit(curator, _standardized(curator, units, few, target))
+        for t, release in enumerate(rounds):
+            joint.round((release,), data, first=t == 0)
+        return _finished(joint, data, guard, mean, squares, len(rounds))
+    start = Gaussian("joint moments", LEAST.start)
+    shape, lengths = Gaussian("residual shape", LEAST.shape), Gaussian("row length counts", COUNTS)
+    residuals = Gaussian("residual counts", COUNTS * LEAST.steps, count=LEAST.steps)
+    wide = Wide.planned(3, LEAST.damping, LEAST.growth, LEAST.wide)
+    left -= sum(m.share for m in (start, shape, lengths, residuals, *wide.mechanisms))
+    powers = LEAST.growth ** np.arange(LEAST.steps)
+    gradients = [Gaussian(f"gradient {t + 1}", float(left * a / powers.sum())) for t, a in enumerate(powers)]
+    curator.plan(*units, start, shape, lengths, residuals, *wide.mechanisms, *gradients, squares)
+    joint = JointFit(curator, _standardized(curator, units, few, target))
+    joint.round((start,), some, first=True)
+    if not narrow_pays(joint, shape, few, multiplier / math.sqrt(LEAST.narrow_share), n, LEAST.narrow):
+        for mechanism in (lengths, residuals, wide.tails):
+            for _ in range(mechanism.count):
+                curator.waive(mechanism)
+        joint.round(gradients[:-1], data)
+        joint.round((gradients[-1], *wide.slopes), data)
+        return _finished(joint, data, wide.row, wide.intercept, squares, 3)
+    model = Model(curator, data, some, few, joint.problem)
+    model.w = joint.full
+    model.count_lengths(lengths)
+    for t, gradient in enumerate(gradients):
+        model.count_residuals(residuals)
+        model.step(gradient, gradients[-1], LEAST.damping, few if t < 2 else some if t < 3 else data)
+    wide.apply(model)
+    return model.fit(1 + LEAST.steps, squares, joint.left_by(LEAST.steps, LEAST.damping))
+
+
+def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> Problem:
+    """The problem in private units, in which columns without a visible spread have an infinite scale."""
+    found = find_units(curator, units[:-1], data, True)
+    for _ in range(units[-1].count):
+        found = widen(curator, units[-1], data, found)
+    level, size = float(found.center[-1]), float(found.scale[-1])
+    scale = found.scale[:-1]
+    frame = Frame(found.center[:-1], scale, 1.0, np.eye(data.d + 1))
+    return Problem(target, frame, level, size if math.isfinite(size) else 1.0)
+
+
+def _finished(joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, squares: Gaussian, n_iter: int) -> LinearFit:
+    joint.guard(guard, data)
+    intercept = joint.move_intercept(mean, data)
+    return joint.fit(joint.squares(squares, data), intercept, data.n, n_iter)
+
+
 def hopeless(n: int, d: int, epsilon: float, delta: float) -> bool:
     """Whether so few rows cannot show the scale of any column, whatever the data: public arithmetic."""
     return all_hidden(n, d + 1, MOST_COLUMNS, gaussian_multiplier(epsilon, delta))
@@ -165,165 +280,6 @@ def intercept_only(curator: Curator, data: PrivateData, target: Target) -> Linea
     return LinearFit(np.zeros(data.d), level * target.intercept, 0)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Bounds of a step, and the curvature and mean square of a row's part under them."""
-
-    clip: float
-    radius: float
-    curvature: float
-    square: float
-
-
-class Model:
-    """Iterates of a fit, all of them public."""
-
-    def __init__(self, curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, problem: Problem) -> None:
-        self.curator, self.data, self.some, self.few, self.problem = curator, data, some, few, problem
-        self.p = problem.p
-        self.w = problem.start
-        self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
-        self.renewals = 0
-        self.lengths = self.residuals = (np.zeros(1), np.ones(1))
-        self.noise = self.sampling = 0.0  # variances of w, per coordinate of u
-        self.intercept = 0.0  # further variance of the intercept
-
-    def reshape(self, release: Gaussian) -> None:
-        """Second moments weighted with the loss's curvature at the present fit."""
-        if self.p <= WIDEST:
-            self.problem = reshape(self.curator, release, self.some, self.problem, self.w)
-            self.bend, self.renewals = 1.0, self.renewals + 1
-
-    def count_lengths(self, release: Gaussian) -> None:
-        """Distribution of the lengths of u."""
-        frame, unit = self.problem.frame, math.sqrt(self.p)
-        codes = _codes(lambda block: frame.rows(block)[2] / unit)
-        share, length = _distribution(self.curator, release, self.few, codes)
-        self.lengths = share, length * unit
-
-    def count_residuals(self, release: Gaussian) -> None:
-        problem, w = self.problem, self.w
-        codes = _codes(lambda block: problem.response(block) - problem.frame.predict(block, w))
-        self.residuals = _distribution(self.curator, release, self.few, codes)
-
-    def step(self, gradient: Gaussian, reference: Gaussian, damping: float, data: PrivateData) -> None:
-        """One bounded Newton step, with the bounds that are best for the noise of the ``reference`` release."""
-        n = self.data.n
-        best = _best(self, self.curator.noise(reference, 2.0 / n))
-        released = self.gradient(gradient, best, data)
-        noise = self.curator.noise(gradient, 2.0 / data.n) * best.clip * best.radius
-        # A step of noise would throw predictions by more than later steps can undo.
-        damping = min(damping, 2 * damping * best.curvature / (math.sqrt(self.p) * noise))
-        self.w = self.problem.move(self.w, -released, damping / best.curvature)
-        self.noise = (1 - damping) ** 2 * self.noise + (damping * noise / best.curvature) ** 2
-        # In units of a renewed shape a row has one unit of information: no estimate varies less than it allows.
-        self.sampling = max(best.square / best.curvature**2, 1.0 if self.renewals else 0.0) / n
-
-    def gradient(self, release: Gaussian, best: Choice, data: PrivateData) -> Floats:
-        """Mean of clipped residuals times pulled-back rows."""
-        problem, w = self.problem, self.w
-
-        def rows(block: Block) -> tuple[Singles, Floats]:
-            u, weight, length = problem.frame.rows(block)
-            response, prediction = problem.response(block), problem.frame.predict(block, w)
-            if problem.target.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
-                chance = expit(prediction)
-                slope, length = response - chance, length * np.maximum(chance, 1 - chance)
-            else:
-                slope = np.clip(response - prediction, -best.clip, best.clip)
-            return u, slope * weight * np.minimum(1.0, best.radius / np.maximum(length, 1e-300))
-
-        mean = Ball(radius=best.clip * best.radius).mean(data, rows, width=self.p)
-        return self.curator.release(release, mean)
-
-    def mean_row(self, release: Gaussian, radius: float) -> Floats:
-        """Mean of pulled-back rows."""
-        frame = self.problem.frame
-        mean = Ball(radius=radius).mean(self.few, lambda b: frame.rows(b)[:2], width=self.p)
-        return self.curator.release(release, mean)
-
-    def fit(self, steps: int) -> LinearFit:
-        covariance = self.problem.spread(self.noise + self.sampling)
-        covariance[-1, -1] += self.intercept
-        return self.problem.solution(self.w, steps, covariance)
-
-
-@dataclass(frozen=True)
-class Wide:
-    """Movement 4: from the robust fit towards conditional means."""
-
-    tails: Gaussian
-    row: Gaussian
-    slopes: tuple[Gaussian, ...]
-    intercept: Gaussian
-    damping: float
-
-    @classmethod
-    def planned(cls, steps: int, damping: float, growth: float) -> Wide:
-        shares = 0.75 * WIDE * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
-        return cls(
-            Gaussian("residual tails", 0.1 * WIDE, count=steps + 2),
-            Gaussian("mean row", 0.05 * WIDE),
-            tuple(Gaussian(f"wide gradient {t + 1}", float(share)) for t, share in enumerate(shares)),
-            Gaussian("mean residual", 0.1 * WIDE, count=2),
-            damping if steps > 1 else 1.0,
-        )
-
-    @property
-    def mechanisms(self) -> tuple[Gaussian, ...]:
-        return self.tails, self.row, *self.slopes, self.intercept
-
-    def _reach(self, model: Model) -> float:
-        """Upper edge of the highest octave of residuals that is seen."""
-        problem, w = model.problem, model.w
-        codes = _codes(lambda block: problem.frame.predict(block, w) - problem.response(block), 1)
-        counts = Histogram(OCTAVES).counts(model.few, codes)
-        released = model.curator.release(self.tails, counts)[0]
-        seen = np.flatnonzero(_seen(released, model.curator.noise(self.tails, math.sqrt(2)), 1))
-        return math.ldexp(1.0, LOWEST + (int(seen[-1]) + 1 if len(seen) else 1 - LOWEST))
-
-    def apply(self, model: Model) -> None:
-        self._move_intercept(model)
-        self._move_slopes(model)
-        self._move_intercept(model)
-
-    def _move_slopes(self, model: Model) -> None:
-        n, p, curator, start, radius = model.data.n, model.p, model.curator, model.w, math.sqrt(model.p)
-        share, size = model.residuals
-        weight, length = model.lengths
-        pulled = np.minimum(length, radius)
-        curvature = max(float(weight @ (pulled * length)), 1e-12) / max(float(weight @ length**2), 1e-12)
-        # A skewed noise leaves a mean even under a wide clip; it points along the mean row.
-        constant = model.mean_row(self.row, radius)
-        constant /= max(float(np.linalg.norm(constant)), 1e-300)
-        noise = clip = 0.0
-        for release in self.slopes:
-            clip = self._reach(model)
-            released = model.gradient(release, Choice(clip, radius, 1.0, 1.0), model.data)
-            released -= constant * (constant @ released)
-            model.w = model.problem.move(model.w, -released, self.damping / curvature)
-            noise = (1 - self.damping) ** 2 * noise + (self.damping * curator.noise(release, 2 * clip * radius / n)) ** 2
-        change = model.problem.in_u(model.w - start)
-        # Error of a coordinate: privacy noise, and sampling under the wide clip.
-        square = float(share @ np.minimum(size, clip) ** 2) * float(weight @ pulled**2) / p
-        error = (noise + square / n) / curvature**2
-        keep = max(0.0, 1.0 - 2.0 * p * error / max(float(change @ change), 1e-300))
-        model.w = model.problem.move(start + keep * model.problem.frame.shape.T @ change, np.zeros(p), 0.0)
-        model.noise = (1 - keep) ** 2 * model.noise + keep**2 * error
-
-    def _move_intercept(self, model: Model) -> None:
-        n, curator, problem, w = model.data.n, model.curator, model.problem, model.w
-        share, size = model.residuals
-        clip = 2 * self._reach(model)
-
-        def residual(block: Block) -> tuple[Floats, None]:
-            return (problem.response(block) - problem.frame.predict(block, w))[:, None], None
-
-        shift = curator.release(self.intercept, Clip(bound=clip).mean(model.data, residual, width=1).to("l2"))
-        model.w = np.append(w[:-1], w[-1] + shift[0])
-        model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + float(share @ np.minimum(size, clip) ** 2) / n
-
-
 def _parts(
     data: PrivateData, some: PrivateData, few: PrivateData, half: PrivateData, steps: int, logistic: bool
 ) -> list[PrivateData]:
@@ -333,71 +289,3 @@ def _parts(
     if half is not few:
         return [half] * (steps - 4) + [few, few, some, data]
     return [few] * (steps - 3) + [some, some, data]
-
-
-def _codes(values: Any, per_octave: int = PER_OCTAVE) -> Any:
-    """Cell of a magnitude: octaves from ``LOWEST``, each cut into equal parts."""
-
-    def codes(block: Block) -> Floats:
-        mantissa, exponent = np.frexp(np.abs(values(block)))
-        inside = per_octave * (exponent - 1.0 - LOWEST) + np.floor(per_octave * (2.0 * mantissa - 1.0))
-        return np.where(mantissa > 0, inside, 0.0)[:, None]
-
-    return codes
-
-
-def _distribution(curator: Curator, release: Gaussian, data: PrivateData, codes: Any) -> tuple[Floats, Floats]:
-    """Released shares of rows by cell, and the middles of the cells."""
-    cells = OCTAVES * PER_OCTAVE
-    counts = curator.release(release, Histogram(cells).counts(data, codes))[0]
-    shares = np.where(_seen(counts, curator.noise(release, math.sqrt(2)), PER_OCTAVE), counts, 0.0)
-    k = np.arange(cells)
-    middles = np.ldexp(1.0 + (k % PER_OCTAVE + 0.5) / PER_OCTAVE, LOWEST + k // PER_OCTAVE)
-    return shares / max(float(shares.sum()), 1.0), middles
-
-
-def _seen(counts: Floats, noise: float, per_octave: int) -> NDArray[np.bool_]:
-    """Cells that hold rows: those beyond doubt, and within an octave of one the likely ones.
-
-    Tails fall by degrees, so a lone count far from all others is noise more often than rows; one
-    believed in thousands of fits would set the clip a million times too wide.
-    """
-    certain = np.convolve(counts > 6.5 * noise, np.ones(2 * per_octave + 1), "same") > 0
-    return certain & (counts > 4 * noise)
-
-
-def _best(model: Model, noise: float) -> Choice:
-    """Clip and radius of least estimated error.
-
-    The squared error of a Newton step, per coordinate of u, is the variance of a row's part over n
-    plus that of the noise, over the curvature squared. Row lengths count as if u were round.
-    """
-    share, length = model.lengths
-    total = max(float(share @ length**2), 1e-12)
-    radii = math.sqrt(model.p) * 2.0 ** np.arange(-1.0, 3.01, 0.5)
-    pulled = np.minimum(length, radii[:, None])
-    curvature = np.maximum(pulled @ (share * length) / total, 0.02)
-    variance = pulled**2 @ share
-    if model.problem.target.logistic:
-        # A label's variance is the curvature of its loss, which the second matrix contains.
-        clips, kept, square = np.ones(1), np.full(1, model.bend), np.full(1, model.bend)
-        variance = variance / total
-    else:
-        share, size = model.residuals
-        clips = (
-            2.0 ** np.arange(-10.0, 10.01, 0.5) if math.isinf(model.problem.loss.slope) else np.array([model.problem.loss.slope])
-        )
-        kept = np.array([share[size <= c].sum() for c in clips])
-        square = np.array([share @ np.minimum(size, c) ** 2 for c in clips])
-        variance = variance / model.p
-    error = square[:, None] * variance / model.data.n + (noise * clips[:, None] * radii) ** 2
-    # A clip below the first quartile of residuals has too little curvature to trust.
-    error = np.where(kept[:, None] >= 0.25, error / (np.maximum(kept, 0.02)[:, None] * curvature) ** 2, math.inf)
-    if not np.any(np.isfinite(error)):
-        return Choice(float(clips[len(clips) // 2]), math.sqrt(model.p), 0.5, 1.0)
-    i, j = np.unravel_index(int(np.argmin(error)), error.shape)
-    kept_curvature = float(max(kept[i], 0.02) * curvature[j])
-    if model.renewals > 1:
-        # Rows whose label is all but certain are by now the longest, and have no curvature to lose.
-        kept_curvature = max(kept_curvature, 0.7)
-    return Choice(float(clips[i]), float(radii[j]), kept_curvature, float(square[i] * variance[j]))

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.estimates import Estimate, Noise, noise_std, per_column, pure_is_better
 from fattail.algorithms.registry import registered
-from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe
+from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe, find_locations
 from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
 from fattail.robust import Clip
 from fattail.robust.base import ONE
@@ -19,60 +20,74 @@ from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 
-_NORMAL = 1.96  # two-sided 95 % of the normal law
+_NORMAL = float(ndtri(0.975))  # doubts are two-sided bounds at 95 %
 
 
 @dataclass(frozen=True)
 class MeanShares:
-    """Shares of the budget.
+    """Shares of the budget, functions of what ``n epsilon`` would be for one column with as much noise.
 
-    ``counts_many`` was tried at .2 and .3 with ``benchmarks/tuning/columns.py`` (error 1.25 and 1.15 of a tuned clip's for
-    n epsilon of 2,000 to 20,000); the other shares follow the default mean before, or the arithmetic below.
-
-    They depend on ``n epsilon``, or what it would be for one column with as much noise. A selection among m cells
-    misses one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 75 for a stage of 8192 cells leave 6e-5.
+    A selection among m cells misses the one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 60 for a
+    stage of 512 cells leave 2e-4. The shares of the counts were chosen with ``benchmarks/tuning/columns.py``.
     """
 
-    stage: float = 75.0
+    stage: float = 60.0
     """``n epsilon`` of one stage of the location."""
-    two_stages: float = 500.0
-    three_stages: float = 1500.0
-    """``n epsilon`` from which on there are so many stages."""
+    stages: tuple[float, ...] = (200.0, 700.0, 1400.0, 2500.0)
+    """``n epsilon`` from which on there is one more stage."""
     least_location: float = 0.03
-    most_location: float = 0.24
+    most_location: float = 0.5
+    few: float = 500.0
+    many: float = 10_000.0
     counts_few: float = 0.40
     counts_many: float = 0.30
-    """Share of the counts up to ``n epsilon`` of 500, and from 10,000 on."""
+    """Share of the counts up to ``few``, and from ``many`` on."""
+    most_counts: float = 0.6
+    """Of what the location leaves."""
+    barely: float = 200.0
+    """``n epsilon`` below which a warning says that an answer is not worth much."""
+    location_only: float = 100.0
+    """``n epsilon`` below which the whole budget buys a number of the right size, and no interval."""
+    mixed: float = 1.2
+    """By how much a plan of several releases favors Gaussian noise: it composes better."""
 
 
 SHARES = MeanShares()
 
 
-def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise]:
+def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise] | None:
     """Releases of the default mean, by public arithmetic: the more rows, the smaller the part of the description.
 
     Pure releases add their epsilons, so shares of epsilon enter squared, and a selection of bounded range is worth four
-    times as much; shares of Gaussian plans are of rho.
+    times as much; shares of Gaussian plans are of rho. None where a location is all that the budget buys.
     """
-    pure = pure_is_better(d, epsilon, delta, parts=1.2)
+    pure = pure_is_better(d, epsilon, delta, parts=SHARES.mixed)
     multiplier = d / epsilon if pure else math.sqrt(d / 2) * gaussian_multiplier(epsilon, delta)
     rows = n / multiplier
-    stages = 1 + (rows > SHARES.two_stages) + (rows > SHARES.three_stages)
+    _warn_of_few_rows(n, rows, multiplier)
+    if rows < SHARES.location_only:
+        return None
+    stages = 1 + sum(rows > least for least in SHARES.stages)
     location = min(max(SHARES.stage * stages / rows, SHARES.least_location), SHARES.most_location)
-    many = min(max(math.log(rows / 500) / math.log(20), 0.0), 1.0)
+    many = min(max(math.log(rows / SHARES.few) / math.log(SHARES.many / SHARES.few), 0.0), 1.0)
     counts = SHARES.counts_few + many * (SHARES.counts_many - SHARES.counts_few)
-    wanted = f"{math.ceil(200 * multiplier)} rows, or a larger epsilon, would do"
-    if rows < 33:
-        raise ValueError(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
-    if rows < 200:
-        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
-    names = ("location", "closer location", "closest location")[:stages]
+    counts = min(counts, SHARES.most_counts * (1 - location))
     mean = 1 - location - counts
+    names = [f"location {k + 1}" for k in range(stages)]
     if pure:
         looks = tuple(TopK(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
         return DescriptionPlan(looks, Laplace("counts", counts**2 / 2)), Laplace("mean", mean**2 / 2)
     looks = tuple(TopK(name, location / stages / 2, count=d) for name in names)
     return DescriptionPlan(looks, Gaussian("counts", counts / 2)), Gaussian("mean", mean / 2)
+
+
+def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:
+    """Say what to expect of so few rows, before anything is charged."""
+    wanted = f"{math.ceil(SHARES.barely * multiplier)} rows, or a larger epsilon, would do"
+    if rows < SHARES.location_only:
+        warn_utility(f"{n} rows are too few for an interval at this budget, only for a number of the right size; about {wanted}")
+    elif rows < SHARES.barely:
+        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
 
 
 @registered(
@@ -102,7 +117,10 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     *Privacy.* Steps 1, 2 and 4 are one plan; 3 sees releases only. The mean of column j moves by at most the length of its
     interval over n. No assumption on the data.
     """
-    plan, release = plan_mean(data.n, data.d, curator.epsilon, curator.delta)
+    planned = plan_mean(data.n, data.d, curator.epsilon, curator.delta)
+    if planned is None:
+        return _location(curator, data)
+    plan, release = planned
     curator.plan(*plan.mechanisms, release)
     columns = describe(curator, plan, data)
     unit = noise_std(curator, release, per_column(release, data.d) / data.n)
@@ -118,6 +136,14 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     )
     _warn(spread)
     return Estimate(raw + np.array([e.bias for e in ends]), noise, spread, isinstance(release, Laplace))
+
+
+def _location(curator: Curator, data: PrivateData) -> Estimate:
+    """Numbers of the right size, and that nothing more is known."""
+    look = TopK("location", 1.0, count=data.d)
+    curator.plan(look)
+    center, _ = find_locations(curator, (look,), data)
+    return Estimate(center, np.zeros(data.d), np.full((data.d, 2), np.inf))
 
 
 def _spread(ends: Ends, mean: float, n: int, noise: float, count_noise: float) -> tuple[float, float]:

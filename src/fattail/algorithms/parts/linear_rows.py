@@ -65,6 +65,11 @@ class Target:
         return isinstance(self.loss, Logistic)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether there is an intercept and neither a penalty nor a ball."""
+        return self.intercept and self.alpha == 0 and math.isinf(self.radius)
+
+    @property
     def labels(self) -> bool:
         return self.loss.promise.target == "labels"
 
@@ -106,10 +111,13 @@ class Frame:
 
         Half the digits are far more than the noise leaves, and the product takes half the time.
         """
-        rows = table(block, False)
-        u, squares, length = _kernels.shaped_rows(rows, self.center, 1.0 / self.scale, self.constant, self.shape)
+        u, squares, length = self.shaped(block)
         weight = self.weights(squares)
         return u, weight, weight * length
+
+    def shaped(self, block: Block) -> tuple[Singles, Floats, Floats]:
+        """Rows u in single precision, the squared lengths of z, and the lengths of u."""
+        return _kernels.shaped_rows(table(block, False), self.center, 1.0 / self.scale, self.constant, self.shape)
 
 
 @dataclass(frozen=True)
@@ -168,10 +176,10 @@ class Problem:
             return w
         return np.asarray(np.linalg.lstsq(self.frame.shape.T, w, rcond=None)[0])
 
-    def spread(self, variance: float) -> Floats:
-        """Covariance of w where every direction of u has this variance."""
+    def spread(self, variance: Floats) -> Floats:
+        """Covariance of w where the directions of u have these variances."""
         shape = self.frame.shape
-        return variance * (shape if self.p > WIDEST else shape.T @ shape)
+        return np.asarray((shape.T * variance) if self.p > WIDEST else (shape.T * variance) @ shape)
 
     def move(self, w: Floats, gradient: Floats, step: float, reach: float = math.inf) -> Floats:
         """``w`` minus a step along ``gradient`` (in u) and the penalty, into the balls.

@@ -125,9 +125,9 @@ def _lost(center: float, scale: float, counts: Floats, n: int, noise: float) -> 
 
 
 def _check_rows(n: int, noise: float) -> None:
-    """Refuse, or warn, when half of the rows are no match for the noise of a selection."""
+    """Warn when half of the rows are no match for the noise of a selection."""
     wanted = f"{math.ceil(12 * noise)} rows, or a larger epsilon, would do"
     if n < 2 * noise:
-        raise ValueError(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
-    if n < 12 * noise:
+        warn_utility(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
+    elif n < 12 * noise:
         warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")

@@ -1,0 +1,263 @@
+"""Least squares by a few releases of joint second moments.
+
+A row is ``k (u, b clip(r, c))``: features u in units of the matrix before, the residual r so far, and a weight k by the
+features alone, which keeps ``k u`` in a ball. One released matrix holds the Gram matrix *and* the gradient under the same
+weights, so a step cannot overshoot because the two disagree. With ``b = radius / c`` the gradient has the noise that a
+release of its own would have. The inverse root of the Gram matrix gives the next round's u, in which directions that were
+lost in the noise may show.
+
+The step is a posterior mean: coefficients of standardized columns have independent normal priors whose common variance
+maximizes the likelihood, and directions whose variance does not exceed its noise say nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.algorithms.parts.linear_rows import LinearFit, Problem
+from fattail.privacy import Curator, Gaussian
+from fattail.robust import Ball, Clip, Gram, symmetric
+from fattail.rows.data import Block, PrivateData
+
+Floats = NDArray[np.float64]
+
+OFF_DIAGONAL = 5 / 7
+"""Noise of a released moment off the diagonal, as a multiple of that on it (``robust/gram.py``)."""
+
+
+TINY = 1e-300
+"""Keeps divisions by lengths and variances of zero finite; no result depends on it."""
+
+
+@dataclass(frozen=True)
+class JointDefaults:
+    """Constants of the rounds, chosen by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned."""
+
+    blur: float = 0.4
+    """Size of the noise of a matrix, relative to what it blurs, that decides how far rows may reach."""
+    first_blur: float = 0.1
+    """The same in the first round."""
+    radii: tuple[float, float] = (1.0, 3.0)
+    """Least and largest radius, in units of the root mean square length of rows."""
+    noise: float = 0.05
+    """Noise of a gradient, in units of the residuals, that decides how far residuals may reach."""
+    clips: tuple[float, float] = (2.0, 10.0)
+    """Least and largest clip, in units of the root mean square residual."""
+    balance: float = 0.7
+    """First round: residuals' part of the ball, since the Gram matrix matters more."""
+    least_gain: float = 0.02
+    """Part of the mean square residual that no round is believed to go below."""
+    least_curvature: float = 0.01
+    """Added to the curvature, so that the sampling noise of a lost direction is not taken to be zero."""
+    forgetting: float = 0.05
+    """Share of the average variance that is added to every coefficient's between rounds."""
+    most_gain: float = 4.0
+    """Bound on a row's gain in squared residuals, in units of the response's scale squared."""
+    mean_clips: tuple[float, float] = (4.0, 24.0)
+    """Least and largest clip of the mean residual."""
+    mean_noise: float = 0.2
+    """Product of clip and noise of the mean residual: a clip of c leaves out at most ``1 / (4 c)`` of unit mean square."""
+
+
+DEFAULTS = JointDefaults()
+
+
+class JointFit:
+    """Coefficients of standardized columns, in rounds; everything here is public.
+
+    Parameters
+    ----------
+    curator : Curator
+    problem : Problem
+        Units; columns without a visible spread take no part.
+    """
+
+    def __init__(self, curator: Curator, problem: Problem) -> None:
+        self.curator = curator
+        self.shown = np.append(np.isfinite(problem.frame.scale), True)
+        p = int(self.shown.sum())
+        self.shape, self.w, self.prior = np.eye(p), np.zeros(p), np.eye(p)
+        self.unit = 1.0
+        """Size of residuals, in units of the response."""
+        self.radius = self.clip = 1.0
+        self.error: Floats = np.eye(p)
+        """Variance of the privacy noise in each direction of u, after the last round."""
+        self.doubt: Floats = np.zeros(p)
+        """Noise of the curvature in each direction of u, relative to it."""
+        self.problem = self._with_shape(problem)
+
+    @property
+    def p(self) -> int:
+        return len(self.w)
+
+    @property
+    def full(self) -> Floats:
+        """Coefficients of all columns and the constant."""
+        out = np.zeros(self.shown.size)
+        out[self.shown] = self.w
+        return out
+
+    def _with_shape(self, problem: Problem) -> Problem:
+        shape = np.zeros((self.p, self.shown.size))
+        shape[:, self.shown] = self.shape
+        return replace(problem, frame=replace(problem.frame, shape=shape, radius=self.radius))
+
+    def round(self, releases: Sequence[Gaussian], data: PrivateData, first: bool = False) -> None:
+        """Release joint moments, once for each mechanism, and move to the posterior mean."""
+        p, n, curator = self.p, data.n, self.curator
+        multiplier = 1 / math.sqrt(sum(curator.noise(release) ** -2.0 for release in releases))
+        radius, clip = bounds(n, p, multiplier, DEFAULTS.first_blur if first else DEFAULTS.blur)
+        balance = radius / clip * (DEFAULTS.balance if first else 1.0)
+        bound = math.hypot(radius, balance * clip)
+        problem, w, unit = self.problem, self.full, self.unit
+
+        def rows(block: Block) -> tuple[Any, Floats]:
+            u, _, length = problem.frame.shaped(block)
+            r = (problem.response(block) - problem.frame.predict(block, w)) / unit
+            joint = np.column_stack([u, (balance * np.clip(r, -clip, clip)).astype(np.float32)])
+            return joint, np.minimum(1.0, radius / np.maximum(length, TINY))
+
+        mean = Gram(radius=bound).mean(data, rows, width=p + 1)
+        weights = np.array([curator.noise(release) ** -2.0 for release in releases]) * multiplier**2
+        parts = [curator.release(release, mean) for release in releases]
+        moments = symmetric(np.asarray(weights @ np.stack(parts)))
+        noise = OFF_DIAGONAL * multiplier * math.sqrt(2) * bound**2 / n
+        self.radius, self.clip = radius, clip
+        square = max(float(moments[p, p]) / balance**2, DEFAULTS.least_gain / 2)
+        self._move(moments[:p, :p], moments[:p, p] / balance, square, noise, noise / balance, n)
+
+    def _move(self, gram: Floats, gradient: Floats, square: float, noise: float, gradient_noise: float, n: int) -> None:
+        p = self.p
+        values, vectors = np.linalg.eigh(gram)
+        floor = noise * math.sqrt(p)  # about the largest eigenvalue of the noise
+        lost = values < floor
+        values = np.maximum(values, floor)
+        gram = (vectors * np.where(lost, 0.0, values)) @ vectors.T
+        inverse = np.linalg.inv(self.shape)
+        prior = inverse.T @ (self.prior / self.unit**2) @ inverse
+        size = 0.0
+        step, posterior = np.zeros(p), prior
+        for _ in range(3):  # the noise of the matrix acts on the step itself
+            covariance = (gradient_noise**2 + noise**2 * size) * np.eye(p) + square / n * (
+                gram + DEFAULTS.least_curvature * np.eye(p)
+            )
+            step, posterior = posterior_step(gram, gradient, covariance, prior)
+            size = float(step @ step)
+        self.w = self.w + self.unit * self.shape.T @ step
+        explained = float(2 * step @ gradient - step @ gram @ step)
+        back = self.shape.T @ posterior @ self.shape * self.unit**2
+        self.prior = (back + back.T) / 2
+        self.prior += DEFAULTS.forgetting * float(np.trace(self.prior)) / p * np.eye(p)
+        old = self.unit
+        self.unit *= math.sqrt(min(max(square - explained, DEFAULTS.least_gain * square), square))
+        self.shape = (vectors / np.sqrt(values)).T @ self.shape
+        # What the prior takes away from a direction is as uncertain as the noise.
+        shrunk = (vectors.T @ gradient) / values - vectors.T @ step
+        self.error = (old / self.unit) ** 2 * ((gradient_noise**2 + noise**2 * size) / values + values * shrunk**2)
+        self.doubt = noise * math.sqrt(p) / values
+        self.problem = self._with_shape(self.problem)
+
+    def left_by(self, steps: int, damping: float) -> Floats:
+        """Variance in each direction of u that so many Newton steps may leave, where the curvature is in doubt."""
+        least = damping * np.maximum(1 - self.doubt, 0.0)
+        start = (
+            self.error + np.sum((np.linalg.inv(self.shape).T @ self.prior) * np.linalg.inv(self.shape).T, axis=1) / self.unit**2
+        )
+        return np.asarray((1 - least) ** (2 * steps) * start * self.unit**2)
+
+    def guard(self, release: Gaussian, data: PrivateData) -> None:
+        """Give up the slopes if squared residuals are not smaller than those around the response's center."""
+        problem, w, most = self.problem, self.full, DEFAULTS.most_gain
+
+        def gain(block: Block) -> tuple[Floats, None]:
+            y = problem.response(block)
+            return (y**2 - (y - problem.frame.predict(block, w)) ** 2)[:, None], None
+
+        mean = Clip(bound=most).mean(data, gain, width=1).to("l2")
+        if self.curator.release(release, mean)[0] < -self.curator.noise(release, 2 * most / data.n):
+            self.w = np.zeros(self.p)
+            self.unit = 1.0
+
+    def move_intercept(self, release: Gaussian, data: PrivateData) -> float:
+        """Move the constant by the mean residual, as far as it is known better than before; the variance of the result."""
+        n, curator = data.n, self.curator
+        multiplier = curator.noise(release) / math.sqrt(release.count)
+        clip = self.unit * float(np.clip(math.sqrt(DEFAULTS.mean_noise * n / multiplier), *DEFAULTS.mean_clips))
+        problem, w = self.problem, self.full
+
+        def residual(block: Block) -> tuple[Floats, None]:
+            return (problem.response(block) - problem.frame.predict(block, w))[:, None], None
+
+        mean = Clip(bound=clip).mean(data, residual, width=1).to("l2")
+        shift = float(np.mean([curator.release(release, mean) for _ in range(release.count)]))
+        noise, before = (2 * clip * multiplier / n) ** 2, float(self.prior[-1, -1])
+        self.w[-1] += shift * before / (before + noise)
+        return noise + self.unit**2 / n + beyond(self.unit, clip) ** 2
+
+    def squares(self, release: Gaussian, data: PrivateData) -> Floats:
+        """Mean squares of the rows' parts of a gradient in each direction of u, in units of the residuals.
+
+        They make standard errors right where residuals vary with the features. What differs among directions counts
+        as far as it exceeds its noise.
+        """
+        radius, clip, problem, w, unit = self.radius, self.clip, self.problem, self.full, self.unit
+
+        def rows(block: Block) -> tuple[Any, Floats]:
+            u, _, length = problem.frame.shaped(block)
+            pulled = np.minimum(1.0, radius / np.maximum(length, TINY))
+            r = (problem.response(block) - problem.frame.predict(block, w)) / unit
+            return u**2, (pulled**2 * np.clip(r, -clip, clip)) ** 2
+
+        bound = (radius * clip) ** 2
+        found = self.curator.release(release, Ball(radius=bound).mean(data, rows, width=self.p))
+        noise = self.curator.noise(release, 2 * bound / data.n)
+        return smoothed_squares(found, noise)
+
+    def fit(self, squares: Floats, intercept: float, n: int, n_iter: int) -> LinearFit:
+        """The fit in the user's units, with sampling and privacy noise."""
+        variance = self.error + squares / n
+        covariance = np.zeros((self.shown.size, self.shown.size))
+        inner = self.unit**2 * (self.shape.T * variance) @ self.shape
+        covariance[np.ix_(self.shown, self.shown)] = inner
+        covariance[-1, -1] = max(covariance[-1, -1], intercept)
+        return self.problem.solution(self.full, n_iter, covariance)
+
+
+def beyond(size: float, clip: float) -> float:
+    """What a clipped mean may miss: ``E(r - c)+ <= E r^2 / (4 c)``, and the root mean square itself was clipped."""
+    return size**2 / (2 * clip)
+
+
+def smoothed_squares(found: Floats, noise: float) -> Floats:
+    """Released mean squares; what differs among them counts as far as it exceeds the noise."""
+    level = max(float(np.mean(found)), noise / math.sqrt(found.size), TINY)
+    kept = max(0.0, 1 - noise**2 / max(float(np.var(found)), TINY))
+    return np.asarray(np.maximum(level + kept * (found - level), level / 4))
+
+
+def bounds(n: int, p: int, multiplier: float, most: float) -> tuple[float, float]:
+    """Radius of rows and clip of residuals: public arithmetic that keeps the noise of a round in its place."""
+    blur = 2 * p * math.sqrt(2 * p) * multiplier / n
+    radius = float(np.clip(math.sqrt(most / blur), *DEFAULTS.radii))
+    clip = float(np.clip(DEFAULTS.noise * n / (multiplier * p * radius), *DEFAULTS.clips))
+    return radius * math.sqrt(p), clip
+
+
+def posterior_step(gram: Floats, gradient: Floats, noise: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    """Posterior mean and covariance of delta ~ N(0, k prior) given gradient = gram delta + noise, k of greatest likelihood."""
+    half = np.linalg.inv(np.linalg.cholesky(noise))
+    design = half @ gram
+    spread = design @ prior @ design.T
+    values, vectors = np.linalg.eigh((spread + spread.T) / 2)
+    values, seen = np.maximum(values, 0.0), vectors.T @ (half @ gradient)
+    scales = 2.0 ** np.arange(-20, 4)
+    total = scales[:, None] * values + 1
+    k = float(scales[int(np.argmax(-np.sum(seen**2 / total + np.log(total), axis=1)))])
+    gain = k * prior @ design.T @ vectors / (k * values + 1)
+    return np.asarray(gain @ seen), np.asarray(k * prior - gain @ (vectors.T @ design) @ (k * prior))

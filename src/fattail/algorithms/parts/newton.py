@@ -1,0 +1,309 @@
+"""Bounded Newton steps for linear models, and the way from a robust fit to conditional means.
+
+A row's part of a gradient is ``psi(r) v``: v depends on the features alone and is pulled back to a radius, and psi clips the
+residual. Clip and radius minimize the estimated error, noise included, which is public arithmetic on released counts of
+residuals and row lengths.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from fattail.algorithms.parts.joint_moments import TINY, JointFit, beyond, smoothed_squares
+from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, reshape
+from fattail.columns.units import visible
+from fattail.privacy import Curator, Gaussian
+from fattail.robust import Ball, Clip
+from fattail.robust.histogram import Histogram
+from fattail.rows.data import Block, PrivateData
+
+Floats = NDArray[np.float64]
+
+# Shares: of the way to conditional means, and in it those of gradients, of counts of tails, of a mean row and of the intercept.
+WIDE, WIDE_SLOPES, WIDE_TAILS, WIDE_ROW, WIDE_MEAN = 0.4, 0.75, 0.1, 0.05, 0.1
+# Noises that a count must exceed to be certain, and in its neighborhood to be likely: one certain count in thousands of fits
+# may be noise.
+CERTAIN, LIKELY = 6.5, 4.0
+# Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
+LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
+# Clips that are tried, in units of the response, and narrow ones in units of the residuals.
+CLIPS = 2.0 ** (np.arange(-20, 21) / 2)
+NARROW_CLIPS = 2.0 ** (np.arange(-24, 13) / 4)
+PER_OCTAVE = 2
+FINE = 4
+LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Bounds of a step, and the curvature and mean square of a row's part under them."""
+
+    clip: float
+    radius: float
+    curvature: float
+    square: float
+
+
+class Model:
+    """Iterates of a fit, all of them public."""
+
+    def __init__(self, curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, problem: Problem) -> None:
+        self.curator, self.data, self.some, self.few, self.problem = curator, data, some, few, problem
+        self.p = problem.p
+        self.w = problem.start
+        self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
+        self.renewals = 0
+        self.lengths = self.residuals = (np.zeros(1), np.ones(1))
+        self.noise = self.sampling = 0.0  # variances of w, per coordinate of u
+        self.last = Choice(1.0, 1.0, 1.0, 1.0)
+        self.intercept = 0.0  # further variance of the intercept
+
+    def reshape(self, release: Gaussian) -> None:
+        """Second moments weighted with the loss's curvature at the present fit."""
+        if self.p <= WIDEST:
+            self.problem = reshape(self.curator, release, self.some, self.problem, self.w)
+            self.bend, self.renewals = 1.0, self.renewals + 1
+
+    def count_lengths(self, release: Gaussian) -> None:
+        """Distribution of the lengths of u."""
+        frame, unit = self.problem.frame, math.sqrt(self.p)
+        codes = _codes(lambda block: frame.rows(block)[2] / unit)
+        share, length = _distribution(self.curator, release, self.few, codes)
+        self.lengths = share, length * unit
+
+    def count_residuals(self, release: Gaussian) -> None:
+        problem, w = self.problem, self.w
+        codes = _codes(lambda block: problem.response(block) - problem.frame.predict(block, w))
+        self.residuals = _distribution(self.curator, release, self.few, codes)
+
+    def step(self, gradient: Gaussian, reference: Gaussian, damping: float, data: PrivateData) -> None:
+        """One bounded Newton step, with the bounds that are best for the noise of the ``reference`` release."""
+        n = self.data.n
+        best = _best(self, self.curator.noise(reference, 2.0 / n))
+        self.last = best
+        released = self.gradient(gradient, best, data)
+        noise = self.curator.noise(gradient, 2.0 / data.n) * best.clip * best.radius
+        # A step of noise would throw predictions by more than later steps can undo.
+        damping = min(damping, 2 * damping * best.curvature / (math.sqrt(self.p) * noise))
+        self.w = self.problem.move(self.w, -released, damping / best.curvature)
+        self.noise = (1 - damping) ** 2 * self.noise + (damping * noise / best.curvature) ** 2
+        # In units of a renewed shape a row has one unit of information: no estimate varies less than it allows.
+        self.sampling = max(best.square / best.curvature**2, 1.0 if self.renewals else 0.0) / n
+
+    def gradient(self, release: Gaussian, best: Choice, data: PrivateData) -> Floats:
+        """Mean of clipped residuals times pulled-back rows."""
+        problem, w = self.problem, self.w
+
+        def rows(block: Block) -> tuple[Singles, Floats]:
+            u, weight, length = problem.frame.rows(block)
+            response, prediction = problem.response(block), problem.frame.predict(block, w)
+            if problem.target.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
+                chance = expit(prediction)
+                slope, length = response - chance, length * np.maximum(chance, 1 - chance)
+            else:
+                slope = np.clip(response - prediction, -best.clip, best.clip)
+            return u, slope * weight * np.minimum(1.0, best.radius / np.maximum(length, TINY))
+
+        mean = Ball(radius=best.clip * best.radius).mean(data, rows, width=self.p)
+        return self.curator.release(release, mean)
+
+    def square_parts(self, release: Gaussian) -> Floats:
+        """Sampling variance in each direction of u, from mean squares of the rows' parts of the last gradient."""
+        problem, w, best = self.problem, self.w, self.last
+
+        def rows(block: Block) -> tuple[Any, Floats]:
+            u, weight, length = problem.frame.rows(block)
+            r = np.clip(problem.response(block) - problem.frame.predict(block, w), -best.clip, best.clip)
+            return u**2, (r * weight * np.minimum(1.0, best.radius / np.maximum(length, TINY))) ** 2
+
+        bound = (best.clip * best.radius) ** 2
+        found = self.curator.release(release, Ball(radius=bound).mean(self.data, rows, width=self.p))
+        noise = self.curator.noise(release, 2 * bound / self.data.n)
+        return smoothed_squares(found, noise) / (best.curvature**2 * self.data.n)
+
+    def mean_row(self, release: Gaussian, radius: float) -> Floats:
+        """Mean of pulled-back rows."""
+        frame = self.problem.frame
+        mean = Ball(radius=radius).mean(self.few, lambda b: frame.rows(b)[:2], width=self.p)
+        return self.curator.release(release, mean)
+
+    def fit(self, steps: int, squares: Gaussian | None = None, left: Floats | float = 0.0) -> LinearFit:
+        """The fit in the user's units; ``left`` is the variance that steps may not have removed."""
+        variance = np.full(self.p, self.noise + self.sampling)
+        if squares is not None:
+            variance = self.noise + np.maximum(self.square_parts(squares), self.sampling) + left
+        covariance = self.problem.spread(variance)
+        covariance[-1, -1] += self.intercept
+        return self.problem.solution(self.w, steps, covariance)
+
+
+@dataclass(frozen=True)
+class Wide:
+    """Movement 4: from the robust fit towards conditional means."""
+
+    tails: Gaussian
+    row: Gaussian
+    slopes: tuple[Gaussian, ...]
+    intercept: Gaussian
+    damping: float
+
+    @classmethod
+    def planned(cls, steps: int, damping: float, growth: float, share: float = WIDE) -> Wide:
+        shares = WIDE_SLOPES * share * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
+        return cls(
+            Gaussian("residual tails", WIDE_TAILS * share, count=steps + 2),
+            Gaussian("mean row", WIDE_ROW * share),
+            tuple(Gaussian(f"wide gradient {t + 1}", float(a)) for t, a in enumerate(shares)),
+            Gaussian("mean residual", WIDE_MEAN * share, count=2),
+            damping if steps > 1 else 1.0,
+        )
+
+    @property
+    def mechanisms(self) -> tuple[Gaussian, ...]:
+        return self.tails, self.row, *self.slopes, self.intercept
+
+    def _reach(self, model: Model) -> float:
+        """Upper edge of the highest octave of residuals that is seen."""
+        problem, w = model.problem, model.w
+        codes = _codes(lambda block: problem.frame.predict(block, w) - problem.response(block), 1)
+        counts = Histogram(OCTAVES).counts(model.few, codes)
+        released = model.curator.release(self.tails, counts)[0]
+        seen = np.flatnonzero(_seen(released, model.curator.noise(self.tails, math.sqrt(2)), 1))
+        return math.ldexp(1.0, LOWEST + (int(seen[-1]) + 1 if len(seen) else 1 - LOWEST))
+
+    def apply(self, model: Model) -> None:
+        self._move_intercept(model)
+        self._move_slopes(model)
+        self._move_intercept(model)
+
+    def _move_slopes(self, model: Model) -> None:
+        n, p, curator, start, radius = model.data.n, model.p, model.curator, model.w, math.sqrt(model.p)
+        share, size = model.residuals
+        weight, length = model.lengths
+        pulled = np.minimum(length, radius)
+        curvature = max(float(weight @ (pulled * length)), TINY) / max(float(weight @ length**2), TINY)
+        # A skewed noise leaves a mean even under a wide clip; it points along the mean row.
+        constant = model.mean_row(self.row, radius)
+        constant /= max(float(np.linalg.norm(constant)), TINY)
+        noise = clip = 0.0
+        for release in self.slopes:
+            clip = self._reach(model)
+            released = model.gradient(release, Choice(clip, radius, 1.0, 1.0), model.data)
+            released -= constant * (constant @ released)
+            model.w = model.problem.move(model.w, -released, self.damping / curvature)
+            noise = (1 - self.damping) ** 2 * noise + (self.damping * curator.noise(release, 2 * clip * radius / n)) ** 2
+        change = model.problem.in_u(model.w - start)
+        # Error of a coordinate: privacy noise, and sampling under the wide clip.
+        square = float(share @ np.minimum(size, clip) ** 2) * float(weight @ pulled**2) / p
+        error = (noise + square / n) / curvature**2
+        keep = max(0.0, 1.0 - 2.0 * p * error / max(float(change @ change), TINY))
+        model.w = model.problem.move(start + keep * model.problem.frame.shape.T @ change, np.zeros(p), 0.0)
+        model.noise = (1 - keep) ** 2 * model.noise + keep**2 * error
+
+    def _move_intercept(self, model: Model) -> None:
+        n, curator, problem, w = model.data.n, model.curator, model.problem, model.w
+        share, size = model.residuals
+        clip = 2 * self._reach(model)
+
+        def residual(block: Block) -> tuple[Floats, None]:
+            return (problem.response(block) - problem.frame.predict(block, w))[:, None], None
+
+        shift = curator.release(self.intercept, Clip(bound=clip).mean(model.data, residual, width=1).to("l2"))
+        model.w = np.append(w[:-1], w[-1] + shift[0])
+        square = float(share @ np.minimum(size, clip) ** 2)
+        model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + square / n + beyond(math.sqrt(square), clip) ** 2
+
+
+def _codes(values: Any, per_octave: int = PER_OCTAVE) -> Any:
+    """Cell of a magnitude: octaves from ``LOWEST``, each cut into equal parts."""
+
+    def codes(block: Block) -> Floats:
+        mantissa, exponent = np.frexp(np.abs(values(block)))
+        inside = per_octave * (exponent - 1.0 - LOWEST) + np.floor(per_octave * (2.0 * mantissa - 1.0))
+        return np.where(mantissa > 0, inside, 0.0)[:, None]
+
+    return codes
+
+
+def _distribution(curator: Curator, release: Gaussian, data: PrivateData, codes: Any) -> tuple[Floats, Floats]:
+    """Released shares of rows by cell, and the middles of the cells."""
+    counts = curator.release(release, Histogram(OCTAVES * PER_OCTAVE).counts(data, codes))[0]
+    shares = np.where(_seen(counts, curator.noise(release, math.sqrt(2)), PER_OCTAVE), counts, 0.0)
+    return shares / max(float(shares.sum()), 1.0), _middles(PER_OCTAVE)
+
+
+def _middles(per_octave: int) -> Floats:
+    k = np.arange(OCTAVES * per_octave)
+    return np.ldexp(1.0 + (k % per_octave + 0.5) / per_octave, LOWEST + k // per_octave)
+
+
+def _seen(counts: Floats, noise: float, per_octave: int) -> NDArray[np.bool_]:
+    """Cells that hold rows: those beyond doubt, and within an octave of one the likely ones.
+
+    Tails fall by degrees, so a lone count far from all others is noise more often than rows; one
+    believed in thousands of fits would set the clip a million times too wide.
+    """
+    certain = np.convolve(counts > CERTAIN * noise, np.ones(2 * per_octave + 1), "same") > 0
+    return certain & (counts > LIKELY * noise)
+
+
+def _best(model: Model, noise: float) -> Choice:
+    """Clip and radius of least estimated error.
+
+    The squared error of a Newton step, per coordinate of u, is the variance of a row's part over n
+    plus that of the noise, over the curvature squared. Row lengths count as if u were round.
+    """
+    share, length = model.lengths
+    total = max(float(share @ length**2), TINY)
+    radii = math.sqrt(model.p) * 2.0 ** (np.arange(-2, 7) / 2)
+    pulled = np.minimum(length, radii[:, None])
+    curvature = np.maximum(pulled @ (share * length) / total, LEAST_CURVATURE)
+    variance = pulled**2 @ share
+    if model.problem.target.logistic:
+        # A label's variance is the curvature of its loss, which the second matrix contains.
+        clips, kept, square = np.ones(1), np.full(1, model.bend), np.full(1, model.bend)
+        variance = variance / total
+    else:
+        share, size = model.residuals
+        clips = CLIPS if math.isinf(model.problem.loss.slope) else np.array([model.problem.loss.slope])
+        kept = np.array([share[size <= c].sum() for c in clips])
+        square = np.array([share @ np.minimum(size, c) ** 2 for c in clips])
+        variance = variance / model.p
+    error = square[:, None] * variance / model.data.n + (noise * clips[:, None] * radii) ** 2
+    # A clip below the first quartile of residuals has too little curvature to trust.
+    error = np.where(kept[:, None] >= 0.25, error / (np.maximum(kept, LEAST_CURVATURE)[:, None] * curvature) ** 2, math.inf)
+    if not np.any(np.isfinite(error)):
+        return Choice(float(clips[len(clips) // 2]), math.sqrt(model.p), 0.5, 1.0)
+    i, j = np.unravel_index(int(np.argmin(error)), error.shape)
+    kept_curvature = float(max(kept[i], LEAST_CURVATURE) * curvature[j])
+    if model.renewals > 1:
+        # Rows whose label is all but certain are by now the longest, and have no curvature to lose.
+        kept_curvature = max(kept_curvature, RENEWED_CURVATURE)
+    return Choice(float(clips[i]), float(radii[j]), kept_curvature, float(square[i] * variance[j]))
+
+
+def narrow_pays(joint: JointFit, release: Gaussian, data: PrivateData, noise: float, n: int, most: float) -> bool:
+    """Whether a narrow clip of residuals, over the share of rows it keeps, is far smaller than their root mean square."""
+    problem, w, unit = joint.problem, joint.full, joint.unit
+    codes = _codes(lambda block: (problem.response(block) - problem.frame.predict(block, w)) / unit, FINE)
+    counts = joint.curator.release(release, Histogram(OCTAVES * FINE).counts(data, codes))[0]
+    seen = visible(counts, joint.curator.noise(release, math.sqrt(2)), OCTAVES * FINE)
+    if not seen.any():
+        return False
+    share, middle = seen / seen.sum(), _middles(FINE)
+    clips = NARROW_CLIPS
+    kept = np.array([share[middle <= c].sum() for c in clips])
+    square = np.array([share @ np.minimum(middle, c) ** 2 for c in clips])
+    error = np.where(
+        kept >= 0.25,
+        (square / n + (2 * noise * joint.radius * clips / n) ** 2) / np.maximum(kept, LEAST_CURVATURE) ** 2,
+        math.inf,
+    )
+    best = int(np.argmin(error))
+    return bool(clips[best] < most * kept[best])

@@ -1,0 +1,317 @@
+"""Center and scale of many columns at once, for models that need all of them.
+
+Four rounds of noisy counts, of the columns that are not settled yet: the fewer are left, the less noise they get.
+
+1. *Find*: octaves of both signs around zero show the magnitude, or a point mass at zero.
+2. *Zoom*: equal cells between the outer quantiles show center and spread.
+3. *Tail*: octaves of the distance to the center, or to a point mass, show the root mean square and how far rows reach.
+4. Where nearly all rows lie at one distance (a year, a latitude), zoom in there; where nothing showed, count again.
+
+A column whose spread does not show has an infinite scale: it belongs to the intercept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail import _kernels
+from fattail.columns.location import dense, roundest
+from fattail.privacy import Bounded, Curator, Gaussian
+from fattail.robust import Ball
+from fattail.robust.histogram import Histogram
+from fattail.rows.data import Block, PrivateData
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+LOW, OCTAVES = -60, 124
+"""Magnitudes from 2**LOW on are told apart; what is smaller counts as zero."""
+CELLS = 2 * OCTAVES + 1
+_EDGES = np.ldexp(1.0, np.arange(LOW, LOW + OCTAVES + 1))
+_BELOW = np.concatenate([-_EDGES[:0:-1], [0.0], _EDGES[:-1]])
+_ABOVE = np.concatenate([-_EDGES[-2::-1], [0.0], _EDGES[1:]])
+_SQUARE = 7 / 3 * _EDGES[:-1] ** 2
+"""Mean square of what is spread evenly over an octave."""
+
+
+@dataclass(frozen=True)
+class UnitDefaults:
+    """Constants of the search, chosen by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned."""
+
+    shares: tuple[float, ...] = (0.35, 0.3, 0.2, 0.15)
+    """Of the budget of units, by round: later rounds count fewer columns."""
+    enough: float = 0.25
+    """Share of the rows that must show before an octave is believed."""
+    most: float = 0.5
+    """Share of the rows that makes a value a point mass."""
+    outer: float = 0.05
+    """Rank of the outer quantiles between which to zoom."""
+    narrow: float = 0.75
+    """Share of the rows in two neighboring cells that calls for a closer look."""
+    tail_noise: float = 0.02
+    """Noise of a count, as a share of the rows, up to which tails are worth a round."""
+    usual: int = 3
+    """Octave of everyday numbers."""
+    fine: tuple[tuple[float, int], ...] = ((0.01, 32), (0.03, 16), (math.inf, 8))
+    """Cells of a zoom for noise up to a share of the rows."""
+    growth: float = 3.0
+    """What unseen octaves may add to the mean square, at most, as a multiple of what is seen."""
+
+    merged: float = 0.4
+    """Share of the rows below which octaves of both signs are looked at together."""
+    surely: float = 0.6
+    """Share of the rows in visible cells, or at one distance, that makes them enough."""
+    widths: tuple[float, float] = (0.12, 0.35)
+    """Least and largest scale, as parts of the span, where too few cells show: between a point mass off center and two masses."""
+    single: float = 0.9
+    """Share of the rows, or of the largest pair of cells, that makes a cell the only one."""
+    resolved: float = 0.3
+    """Spread, in cells, from which on it is no effect of the grid: that of one cell is ``12 ** -0.5``."""
+    present: float = 0.8
+    """Share of the rows that is taken to have been counted, at least."""
+    least_square: float = 0.1
+    """Part of the mean square about a point mass that a shift of the center leaves, at least."""
+    margin: float = 0.7
+    """Deviations beyond the expected largest of the noise from which on a cell shows; for runs of cells there are more places."""
+    run_margin: float = 0.3
+    """Further deviations for a run of cells, of which there are several lengths."""
+    strange: tuple[int, float] = (12, 0.15)
+    """Octaves from everyday numbers that need no more evidence, and further deviations for each one beyond."""
+    strange_tail: tuple[int, float] = (8, 0.2)
+    """The same for distances, from the width of the last grid."""
+    square_noise: float = 0.5
+    """Noise of a column's mean square, in units of its scale."""
+    square_doubt: float = 2.0
+    """By how many deviations it must stand out."""
+
+
+DEFAULTS = UnitDefaults()
+
+
+class ColumnUnits(NamedTuple):
+    """What is known of the columns, the response last if it was asked for; all of it released."""
+
+    center: Floats
+    scale: Floats
+    """Root mean square distance from the center; infinite where no spread shows."""
+
+
+def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateData, with_y: bool) -> ColumnUnits:
+    """Describe all columns by at most as many releases as are given; the others are waived.
+
+    Parameters
+    ----------
+    curator : Curator
+    releases : tuple of Gaussian
+        Planned, one for each round.
+    data : PrivateData
+    with_y : bool
+        Whether to describe the response too, as the last column.
+
+    Notes
+    -----
+    *Privacy.* Each round is a table of counts: a row is in one cell of each column that is counted. Which columns are
+    counted, and on which grid, are functions of earlier releases. Proof: ``units.proof.md``.
+    """
+    width = data.d + with_y
+    columns = [_Column(data.n, width) for _ in range(width)]
+    for release in releases:
+        active = [j for j in range(width) if columns[j].stage != "done"]
+        if not active:
+            curator.waive(release)
+            continue
+        counts = curator.release(release, _counts(data, [columns[j] for j in active], np.array(active), with_y))
+        noise = curator.noise(release, math.sqrt(2 * len(active)))
+        for j, cells in zip(active, counts, strict=True):
+            columns[j].learn(cells, noise)
+    return ColumnUnits(*(np.array([getattr(c, name) for c in columns]) for name in ("center", "scale")))
+
+
+def widen(curator: Curator, release: Gaussian, data: PrivateData, units: ColumnUnits) -> ColumnUnits:
+    """Enlarge scales of features that the mean squares of all rows show to be too small, by one release.
+
+    Rows too few to stand out in any octave may still hold most of a column's mean square. Squares are bounded as far as
+    keeps their noise at half of the mean square that is expected, which is one.
+
+    Notes
+    -----
+    *Privacy.* A mean of rows in a ball (``robust/ball.proof.md``).
+    """
+    bound = max(DEFAULTS.square_noise / curator.noise(release, 2.0 / data.n), 1.0)
+    center, scale = units.center[: data.d], units.scale[: data.d]
+
+    def rows(block: Block) -> tuple[Floats, None]:
+        return np.minimum(((dense(block) - center) / scale) ** 2, bound), None
+
+    squares = curator.release(release, Ball(radius=bound).mean(data, rows))
+    surely = squares - DEFAULTS.square_doubt * DEFAULTS.square_noise
+    grown = scale * np.sqrt(np.where(np.isfinite(scale) & (surely > 1.0), squares, 1.0))
+    return units._replace(scale=np.append(grown, units.scale[data.d :]))
+
+
+def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: bool) -> Bounded:
+    """Counts of each column on the grid that it asks for."""
+    zoomed = np.array([c.stage == "zoom" for c in columns])
+    origin = np.array([c.low if c.stage == "zoom" else c.origin for c in columns])
+    step = np.array([c.step for c in columns])
+    cells = np.array([c.cells for c in columns])
+
+    def codes(block: Block) -> NDArray[np.int16]:
+        rows = dense(block)
+        rows = (np.column_stack([rows, np.asarray(block.y)]) if with_y else rows)[:, active]
+        octaves = _kernels.octave_cells(rows - origin, LOW, 0, OCTAVES)
+        grid = np.minimum(_kernels.grid_cells(rows, origin, step, max(cells)), cells + 1)
+        return np.where(zoomed, grid, octaves).astype(np.int16)
+
+    return Histogram(CELLS, len(columns)).counts(data, codes)
+
+
+class _Column:
+    """The public state of one column: its stage, its grid, and what the counts have shown."""
+
+    def __init__(self, n: int, width: int) -> None:
+        self.n, self.width = n, width
+        self.stage, self.origin, self.center, self.scale = "find", 0.0, 0.0, math.inf
+        self.low, self.high, self.step, self.cells, self.zooms = 0.0, 0.0, 1.0, 1, 0
+        self.total: Floats | float = 0.0
+        self.precision, self.spread, self.has_mass = 0.0, 0.0, False
+
+    def learn(self, counts: Floats, noise: float) -> None:
+        """Take in a round of counts; repeated ones are averaged by their precision."""
+        self.total, self.precision = self.total + counts / noise**2, self.precision + noise**-2
+        stage = self.stage
+        step = {"find": self._find, "zoom": self._zoom, "tail": self._tail}[stage]
+        step(np.asarray(self.total / self.precision), 1 / math.sqrt(self.precision))
+        if self.stage != stage:
+            self.total, self.precision = 0.0, 0.0
+        if not self.scale > _EDGES[0] * 8:
+            self.scale = math.inf
+
+    def _zoom_to(self, low: float, high: float, noise: float) -> None:
+        self.cells = next(cells for share, cells in DEFAULTS.fine if noise <= share * self.n)
+        self.low, self.high, self.stage, self.zooms = low, high, "zoom", self.zooms + 1
+        self.step = max((high - low) / self.cells, _EDGES[0] + 2.0**-50 * abs(low))
+
+    def _find(self, counts: Floats, noise: float) -> None:
+        seen = visible(counts, noise, 70 * self.width, _strangeness(abs(np.arange(CELLS) - OCTAVES) - 1 + LOW - DEFAULTS.usual))
+        seen[OCTAVES] = counts[OCTAVES] if counts[OCTAVES] > 4 * noise else 0.0
+        if seen.sum() < DEFAULTS.merged * self.n:  # spread over octaves and both signs, a column may show in no cell by itself
+            both = counts[OCTAVES + 1 :] + counts[:OCTAVES][::-1]
+            away = _strangeness(np.arange(OCTAVES) + LOW - DEFAULTS.usual)
+            shown = visible(both, noise * math.sqrt(2), 70 * self.width, away) > 0
+            merged = np.where(np.concatenate([shown[::-1], [False], shown]), np.maximum(counts, 0.0), 0.0)
+            merged[OCTAVES] = seen[OCTAVES]
+            seen = merged if merged.sum() > seen.sum() else seen
+        total = float(seen.sum())
+        if total < DEFAULTS.enough * self.n:
+            return
+        ranks = [DEFAULTS.outer, 1 - DEFAULTS.outer]
+        first, last = np.searchsorted(np.cumsum(seen) / total, ranks, side="right").clip(0, CELLS - 1)
+        low, high = float(_BELOW[first]), float(_ABOVE[last])
+        if seen[OCTAVES] > DEFAULTS.most * self.n or not high > low:
+            self.stage, self.has_mass = "tail", True
+            self._tail(counts, noise)
+            return
+        self.center, self.scale = (low + high) / 2, (high - low) / 3
+        self._zoom_to(low, high, noise)
+
+    def _zoom(self, counts: Floats, noise: float) -> None:
+        counts, edges = counts[: self.cells + 2], self.low + self.step * np.arange(-1, self.cells + 1)
+        middles = edges + self.step / 2
+        middles[[0, -1]] += np.array([-2, 2]) * self.step  # the cells at the ends are open
+        seen = visible(counts, noise, self.width * self.cells)
+        few = seen.sum() < DEFAULTS.surely * self.n
+        used = counts if few else seen  # linear estimates need no cell to stand out
+        total, width = max(float(used.sum()), 0.5 * self.n), self.high - self.low
+        mean = float(np.clip(used @ middles / total, self.low, self.high))
+        spread = math.sqrt(max(float(used @ (middles - mean) ** 2) / total, 0.0))
+        if few:
+            self.center, self.scale, self.stage = (
+                mean,
+                float(np.clip(spread, DEFAULTS.widths[0] * width, DEFAULTS.widths[1] * width)),
+                "done",
+            )
+            return
+        if self.zooms > 1 and seen.max() > DEFAULTS.single * total:  # one value, which no round number names
+            self.center, self.scale, self.stage = mean, math.inf, "done"
+            return
+        pair = seen[:-1] + seen[1:]
+        k = int(np.argmax(pair))
+        self.has_mass = bool(pair[k] > DEFAULTS.narrow * total and self.zooms == 1)
+        self.center = self.origin = mean
+        self.spread = spread if spread > DEFAULTS.resolved * self.step else 0.0
+        self.scale = self.spread or self.scale
+        if self.has_mass:
+            top = k + int(seen[k + 1] > seen[k])
+            one = max(seen[k], seen[k + 1]) > DEFAULTS.single * pair[k]
+            low = float(edges[top if one else k])
+            self.origin = roundest(low, low + (1 if one else 2) * self.step)
+        worthwhile = self.has_mass or noise < DEFAULTS.tail_noise * self.n
+        self.stage = "tail" if self.zooms == 1 and worthwhile else "done"
+
+    def _tail(self, counts: Floats, noise: float) -> None:
+        above, below = counts[OCTAVES + 1 :], counts[:OCTAVES][::-1]
+        size, zero = above + below, counts[OCTAVES] if counts[OCTAVES] > 4 * noise else 0.0
+        anchor = math.log2(self.high - self.low) if self.high > self.low else DEFAULTS.usual
+        away, cells = _strangeness(np.arange(OCTAVES) + LOW - anchor, DEFAULTS.strange_tail), 80 * self.width
+        away[-LOW] -= 0.5  # beside a point mass, a distance of one is likelier than others: dummies
+        seen = visible(size, noise * math.sqrt(2), cells, away)
+        for side in (above, below):
+            seen = np.maximum(seen, np.where(visible(side, noise, cells, away) > 0, np.maximum(size, 0.0), 0.0))
+        if not seen.any():  # count again, with fewer others and less noise
+            self.center, self.scale = self.origin, math.inf
+            return
+        top, total = int(np.argmax(seen)), float(seen.sum() + zero)
+        at_one_distance = seen[top] > DEFAULTS.surely * total and seen[top] * _SQUARE[top] > 0.5 * seen @ _SQUARE
+        if self.has_mass and self.zooms == 1 and at_one_distance:
+            sign = 1.0 if above[top] > below[top] else -1.0
+            near, far = self.origin + sign * _EDGES[top], self.origin + sign * _EDGES[top + 1]
+            self._zoom_to(min(near, far), max(near, far), noise)
+            return
+        self._measure(seen, size, above - below, zero, max(total, DEFAULTS.present * self.n), noise)
+
+    def _measure(self, seen: Floats, size: Floats, balance: Floats, zero: float, total: float, noise: float) -> None:
+        """Root mean square of the visible octaves, with room for one more."""
+        last = int(np.flatnonzero(seen)[-1])
+        square, bulk = float(seen @ _SQUARE) / total, int(np.argmax(size))
+        shift = 0.0
+        if self.has_mass and not zero > DEFAULTS.most * self.n:
+            middles = (_EDGES[:-1] + _EDGES[1:]) / 2
+            shift = float(np.where(seen > 0, balance, 0.0) @ np.minimum(middles, 4 * middles[bulk])) / total
+        if self.has_mass:
+            self.center, self.spread = self.origin + shift, 0.0
+        square = max(square - shift**2, DEFAULTS.least_square * square, self.spread**2)
+        beyond = min(last + 1, OCTAVES - 1)
+        unseen = float(np.clip(size[beyond], 0.0, seen[last])) * _SQUARE[beyond] / self.n
+        square += min(unseen, DEFAULTS.growth * square)
+        if zero > DEFAULTS.most * self.n:  # beside a point mass, the likeliest number of all is zero
+            square = max(square, 4 * noise / self.n * self.origin**2)
+        self.scale = math.sqrt(square)
+        self.stage = "done"
+
+
+def _strangeness(octaves: NDArray[Any], allowed: tuple[int, float] = DEFAULTS.strange) -> Floats:
+    """By how many standard deviations more a count must stand out, so many octaves from where it is expected."""
+    free, rate = allowed
+    return np.asarray(rate * np.clip(np.abs(octaves) - free, 0, 24))
+
+
+def visible(counts: Floats, noise: float, cells: int, doubt: Floats | float = 0.0) -> Floats:
+    """Counts of cells that hold rows, alone, in a run, or beside one that does; zero elsewhere.
+
+    ``cells`` says among how many the noise is to be told apart: its largest is about ``sqrt(2 log(cells))`` deviations.
+    """
+    least = math.sqrt(2 * math.log(cells)) + DEFAULTS.margin + doubt * np.ones_like(counts)
+    shown = counts > least * noise
+    for length in (2, 4):
+        runs = np.convolve(counts, np.ones(length), "valid")
+        for k in np.flatnonzero(runs > (least[: runs.size] + DEFAULTS.run_margin) * noise * math.sqrt(length)):
+            if not shown[k : k + length].any():
+                shown[k : k + length] = True
+    shown |= (np.convolve(shown, np.ones(3), "same") > 0) & (counts > 2 * noise)
+    return np.where(shown, np.maximum(counts, 0.0), 0.0)

@@ -1,0 +1,109 @@
+"""The default regression on tables such as people have: mixed units, point masses, copies, few rows for the columns."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from fattail import DPLinearRegression, UtilityWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+
+
+def table(n, rng):
+    """Columns in mixed units; a response of which two thirds can be explained."""
+    X = np.column_stack(
+        [
+            rng.integers(18, 80, n),
+            rng.lognormal(10, 0.7, n),
+            rng.random(n) < 0.4,
+            47.5 + 0.1 * rng.normal(size=n),
+            rng.integers(1900, 2020, n),
+            rng.gamma(2.0, 1e-4, n),
+            np.where(rng.random(n) < 0.8, 0.0, rng.gamma(2.0, 500.0, n)),
+            rng.poisson(3, n),
+        ]
+    ).astype(float)
+    signal = (X - X.mean(axis=0)) / X.std(axis=0) @ np.array([1.0, 1.0, -1.0, 0.5, -0.5, 0.3, 0.7, 0.0])
+    return X, 250_000 + 40_000 * (signal + rng.standard_t(5, n))
+
+
+def r2(model, X, y):
+    return 1 - np.mean((y - model.predict(X)) ** 2) / np.var(y)
+
+
+@pytest.mark.parametrize(("n", "epsilon", "least"), [(1_000, 1.0, 0.2), (4_000, 1.0, 0.5), (40_000, 0.5, 0.63)])
+def test_a_fit_explains_what_the_rows_can_carry(n, epsilon, least):
+    scores = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = table(n, rng)
+        scores.append(r2(DPLinearRegression(epsilon=epsilon, random_state=seed).fit(X, y), *table(5_000, rng)))
+    assert min(scores) > 0
+    assert np.median(scores) > least
+
+
+def odd_columns(n, rng):
+    X, y = table(n, rng)
+    odd = [np.full(n, 7.0), X[:, 0], np.arange(n) + 1e9, 20_240_000 + rng.integers(101, 1231, n)]
+    odd += [rng.random(n) < share for share in (0.5, 0.05, 0.005, 0.0001)]
+    odd += [np.where(rng.random(n) < 0.997, 1.0, rng.random(n))]
+    return np.column_stack([X, *odd]).astype(float), y
+
+
+@pytest.mark.parametrize("n", [1_000, 10_000])
+def test_point_masses_identifiers_dates_copies_and_constants_make_no_fit_wild(n):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y = odd_columns(n, rng)
+        predicted = DPLinearRegression(random_state=seed).fit(X, y).predict(X)
+        assert np.quantile(np.abs(predicted - np.median(y)), 0.9) < 10 * np.quantile(np.abs(y - np.median(y)), 0.9)
+
+
+def test_a_column_without_spread_is_named_and_has_no_interval():
+    X, y = table(5_000, np.random.default_rng(0))
+    X[:, 4] = 3.0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = DPLinearRegression(random_state=0).fit(X, y)
+    messages = [str(w.message) for w in caught if w.category is UtilityWarning]
+    assert any("x4" in m and "no spread" in m for m in messages)
+    assert model.coef_[4] == 0 and list(model.interval_[4]) == [-np.inf, np.inf]
+
+
+def varied(n, rng):
+    X = rng.normal(size=(n, 5))
+    return X, X @ np.array([1.0, 0.5, 0.0, -0.5, -1.0]) + (0.2 + np.abs(X[:, 0])) * rng.normal(size=n)
+
+
+def collinear(n, rng):
+    X = rng.normal(size=(n, 5)) @ (0.5 + 0.5 * np.eye(5))
+    return X, X @ np.array([1.0, 0.5, 0.0, -0.5, -1.0]) + rng.normal(size=n)
+
+
+@pytest.mark.parametrize("law", [varied, collinear])
+@pytest.mark.parametrize("n", [1_500, 10_000])
+def test_intervals_cover_where_residuals_vary_and_where_columns_go_together(law, n):
+    truth, hits = np.array([1.0, 0.5, 0.0, -0.5, -1.0]), []
+    for seed in range(20):
+        low, high = DPLinearRegression(random_state=seed).fit(*law(n, np.random.default_rng(seed))).interval_.T
+        hits.append((low <= truth) & (truth <= high))
+    assert np.mean(hits) >= 0.88
+
+
+def test_predictions_add_up_to_the_total():
+    for seed in range(5):
+        X, y = table(20_000, np.random.default_rng(seed))
+        y = y + 60_000 * np.random.default_rng(seed).lognormal(0, 1, y.size)
+        model = DPLinearRegression(random_state=seed).fit(X, y)
+        assert abs(model.predict(X).mean() - y.mean()) < 0.05 * y.std()
+
+
+def test_confidence_sets_the_level_of_the_intervals():
+    X, y = table(5_000, np.random.default_rng(0))
+    wide, narrow = (np.diff(DPLinearRegression(confidence=c, random_state=0).fit(X, y).interval_).ravel() for c in (0.99, 0.5))
+    np.testing.assert_allclose(wide / narrow, 2.5758 / 0.6745, rtol=1e-3)
+    model = DPLinearRegression(random_state=0).fit(X, y)
+    assert 0 < model.intercept_standard_error_ < np.inf
+    with pytest.raises(ValueError, match="confidence"):
+        DPLinearRegression(confidence=1.0).fit(X, y)
