@@ -26,7 +26,7 @@ class GroupRules:
     200 persons on."""
     stage: float = 75.0
     """``n epsilon`` of one stage of the location; a selection among m cells misses one that holds all rows with a chance of about
-    ``m exp(-n epsilon / 4)``: 6e-5 for a stage of 8192 cells."""
+    ``m exp(-n epsilon / 4)``: 4e-6 for a stage of 512 cells."""
     two_stages: float = 500.0
     three_stages: float = 1500.0
     """``n epsilon`` from which on there are so many stages."""

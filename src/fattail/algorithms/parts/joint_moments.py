@@ -196,7 +196,9 @@ class JointFit:
 
         mean = Clip(bound=clip).mean(data, residual, width=1).to("l2")
         shift = float(np.mean([curator.release(release, mean) for _ in range(release.count)]))
-        noise, before = (2 * clip * multiplier / n) ** 2, float(self.prior[-1, -1])
+        # Before, it was as uncertain as the posterior says, and missed what the narrower clip of the rounds cut off.
+        before = float(self.prior[-1, -1]) + beyond(self.unit, self.clip * self.unit) ** 2
+        noise = (2 * clip * multiplier / n) ** 2
         self.w[-1] += shift * before / (before + noise)
         return noise + self.unit**2 / n + beyond(self.unit, clip) ** 2
 
