@@ -317,3 +317,9 @@ def test_a_refused_relation_is_not_said_to_be_charged(capsys: Any, claims: Path,
     run(capsys, f"mean {claims} -c cost --ledger {ledger}")
     _, err = run(capsys, f"mean {claims} -c cost --ledger {ledger} --relation add-remove", 2)
     assert "needs an account of its own" in err and "before this command" not in err
+
+
+@pytest.mark.parametrize("command", ["mean", "total"])
+def test_a_column_has_one_spelling_in_all_commands(capsys: Any, claims: Path, command: str) -> None:
+    answers = [run(capsys, f"{command} {claims} {option} cost --seed 1")[0] for option in ("-c", "--column", "--columns")]
+    assert answers[0] and len(set(answers)) == 1

@@ -43,7 +43,7 @@ from fattail.results.card import Card
 from fattail.results.release import Release
 from fattail.statistics.question import MISSING
 
-Column = Annotated[str, typer.Option("--column", "-c", help="The column.")]
+Column = Annotated[str, typer.Option("--column", "--columns", "-c", help="The column.")]
 
 
 class Asked:
@@ -106,7 +106,7 @@ def count(
 
 def mean(
     file: File,
-    columns: Annotated[str, typer.Option("--columns", "-c", help="Comma-separated columns; one column with --by.")],
+    columns: Annotated[str, typer.Option("--columns", "--column", "-c", help="Comma-separated columns; one column with --by.")],
     by: By = None,
     groups: Groups = None,
     person: Person = None,
