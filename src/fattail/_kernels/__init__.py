@@ -382,6 +382,19 @@ def grid_cells(V: NDArray[Any], low: Floats, step: Floats, cells: int) -> NDArra
     return out
 
 
+def magnitude_cells(V: NDArray[Any], lo_exponent: int, octaves: int, first: int, last: int, digits: int) -> NDArray[np.int16]:
+    """Cells of the entries by sign and magnitude (see `histogram.magnitude_cells_block`); NaN counts as zero."""
+    out = np.empty(V.shape, dtype=np.int16)
+    histogram.magnitude_cells_block(_plain(V), lo_exponent, octaves, first, last, digits, out)
+    return out
+
+
+def magnitude_edges(lo_exponent: int, octaves: int, first: int, last: int, digits: int) -> Floats:
+    """Lower edges of all cells of `magnitude_cells` but the first."""
+    parts = [np.arange(1 << digits) / (1 << digits) if first <= k < last else np.zeros(1) for k in range(octaves + 1)]
+    return np.concatenate([np.ldexp(1.0 + part, lo_exponent + k) for k, part in enumerate(parts)])
+
+
 def cell_counts(codes: NDArray[Any], out: Ints) -> None:
     """Add to ``out[j, k]`` the number of ``codes[:, j]`` in cell k: clipped to the range, NaN as cell 0."""
     histogram.cells_block(_plain(codes if codes.dtype == np.int16 else np.asarray(codes, dtype=np.float64)), out)

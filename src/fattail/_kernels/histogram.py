@@ -88,6 +88,30 @@ def column_codes_block(V, c, lo_exponent, n_bins, steps, fractions, out):
 
 
 @njit(**JIT)
+def magnitude_cells_block(V, lo_exponent, octaves, first, last, digits, out):
+    """Write to ``out`` the cell of each entry by magnitude, and as many more as there are cells if it is negative.
+
+    Cell 0 takes what lies below ``2**lo_exponent``, and NaN; the last one what lies ``octaves`` octaves above. Those between
+    are octaves; from the ``first`` to before the ``last`` each is cut into ``2**digits`` equal cells.
+    """
+    n, d = V.shape
+    more = (1 << digits) - 1
+    cells = octaves + 2 + (last - first) * more
+    for i in range(n):
+        for j in range(d):
+            v = np.float64(V[i, j])
+            bits = v.view(np.int64) & 0x7FFFFFFFFFFFFFFF
+            octave = (bits >> 52) - 1023 - lo_exponent
+            cell = 1 + octave + more * min(max(octave - first, 0), last - first)
+            if first <= octave < last:
+                cell += (bits & 0x000FFFFFFFFFFFFF) >> (52 - digits)
+            cell = min(cell, cells - 1)
+            if v != v or octave < 0:
+                cell = 0
+            out[i, j] = cell + (cells if v < 0.0 else 0)
+
+
+@njit(**JIT)
 def person_cells_block(codes, starts, unit, out):
     """Add to ``out[j]`` the share of each person's ``codes[:, j]`` in each cell, in whole parts of ``unit``.
 

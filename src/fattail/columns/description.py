@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.columns.evidence import RATES, CountNoise, places
-from fattail.columns.location import GRID, OCTAVES, find_locations, signed_counts
+from fattail.columns.location import GRID, OCTAVES, LocationGrid, find_locations, signed_counts
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust.base import ONE
 from fattail.robust.histogram import fixed
@@ -61,6 +61,7 @@ class DescriptionPlan(NamedTuple):
 
     stages: tuple[TopK, ...]
     counts: Laplace | Gaussian
+    grid: LocationGrid = GRID
 
     @property
     def mechanisms(self) -> tuple[TopK | Laplace | Gaussian, ...]:
@@ -152,8 +153,13 @@ class ColumnDescription:
 
     @property
     def is_unresolved(self) -> bool:
-        """Whether all rows that are seen lie within the resolution: they may be a point mass, and others too rare to be seen."""
+        """Whether all rows that are seen lie at one distance within the resolution.
+
+        They may be a point mass, and others too rare to be seen.
+        """
         inside = math.frexp(self.resolution)[1] - 1 + OCTAVES if self.resolution else 0
+        if np.sum(self.counts > self.noise.threshold(self.doubts(1, RATES.surely, RATES.slope))) > 1:
+            return False
         return all((cell := self.reach((side,))) is None or cell <= inside for side in (0, 1))
 
     def recentered(self) -> ColumnDescription:
@@ -247,7 +253,7 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list
     *Privacy.* ``find_locations``, then one table of counts around the released centers. A row is in exactly one cell of each
     column: replacing it moves two counts by one. Proof: ``location.proof.md``.
     """
-    center, resolution = find_locations(curator, plan.stages, data)
+    center, resolution = find_locations(curator, plan.stages, data, plan.grid)
     signed = signed_counts(data, center)
     table = np.concatenate((signed[:, :, :1].sum(axis=1), signed[:, 0, 1:], signed[:, 1, 1:]), axis=1)
     moved = {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[plan.counts.norm]
