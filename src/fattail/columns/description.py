@@ -208,7 +208,7 @@ class ColumnDescription:
             wanted = np.maximum(least, np.minimum(READING.enough * least, enough * sums.max()))
             seen = np.flatnonzero(sums > wanted)
             if seen.size:
-                last = max(last, int(seen[-1]) + (length - 1) // 2)
+                last = max(last, int(seen[-1]))
         return last if last >= 0 else None
 
     def possible(self, side: int, end: float, expected: Floats) -> float:
