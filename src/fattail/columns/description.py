@@ -43,6 +43,8 @@ class ReadingRules:
     """Share of the rows that makes a point mass, ..."""
     mass_doubt: float = 6.9
     """... noise aside (one in exp(6.9) = 1000)."""
+    apart_doubt: float = 13.0
+    """Doubt about each of two cells before rows lie at two distances (one in exp(13) = 4e5, among 514 cells)."""
     bulk: int = 4
     """Cells that hold the bulk of a column: a factor of 16."""
     body: tuple[int, int] = (11, 4)
@@ -158,7 +160,7 @@ class ColumnDescription:
         They may be a point mass, and others too rare to be seen.
         """
         inside = math.frexp(self.resolution)[1] - 1 + OCTAVES if self.resolution else 0
-        if np.sum(self.counts > self.noise.threshold(self.doubts(1, RATES.surely, RATES.slope))) > 1:
+        if np.sum(self.counts > self.noise.threshold(READING.apart_doubt)) > 1:
             return False
         return all((cell := self.reach((side,))) is None or cell <= inside for side in (0, 1))
 

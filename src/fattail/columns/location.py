@@ -135,9 +135,9 @@ def _first(curator: Curator, stage: TopK, data: PrivateData, grid: LocationGrid)
     counts = totals(data, (data.d, 2 * bins), lambda block: _kernels.magnitude_cells(dense(block), *grid.magnitudes))
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
-    weight = familiarity(np.log2(edges))
+    weight, zero = familiarity(np.log2(edges)), grid.zero + grid.digits * math.log(2)
     # Multiples of 2^-20, so that their sums with counts are exact.
-    weight = np.rint(np.concatenate((weight[::-1], [grid.zero + grid.digits * math.log(2)], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
+    weight = np.rint(np.concatenate((weight[::-1], [zero], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
     chosen = np.empty(data.d, dtype=np.intp)
     for j, (above, below) in enumerate(counts.reshape(-1, 2, bins)):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))

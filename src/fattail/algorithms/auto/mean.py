@@ -36,8 +36,9 @@ class MeanShares:
     plenty: float = 10_000.0
     """``n epsilon`` from which on stages are cheap, grids are small and there are as many stages as a double has digits for."""
     plenty_stages: int = 5
-    lost: float = 1e-6
-    """Chance that a stage misses a column that is one spike, from ``n epsilon`` of ``safe`` on, ..."""
+    lost: float = 3e-7
+    """Chance that some stage misses a column that is one spike, from ``n epsilon`` of ``safe`` on (with the public weights at
+    most 1e-6 for numbers up to 1e8), ..."""
     safe: float = 2000.0
     lost_few: float = 1e-4
     """... and below."""
