@@ -40,6 +40,8 @@ __all__ = [
     "grid_cells",
     "log_edges",
     "log_histogram",
+    "magnitude_cells",
+    "magnitude_edges",
     "octave_cells",
     "person_cells",
     "product",
@@ -349,7 +351,10 @@ def column_log_histogram(
     Bins as in `log_histogram`; NaN counts as 0, so in ``out[j, 0, 0]``.
     """
     grid = _grid(lo_exponent, n_bins, steps_per_octave)
-    histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
+    if steps_per_octave == 1:
+        histogram.column_octaves_block(_plain(V), _vector(c, V.shape[1], 0.0), lo_exponent, n_bins, out)
+    else:
+        histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
 
 
 def column_log_cells(

@@ -47,7 +47,8 @@ class LocationGrid:
     @property
     def magnitudes(self) -> tuple[int, int, int, int, int]:
         """The first grid, as the kernels want it."""
-        return -OCTAVES, 2 * OCTAVES, *(OCTAVES + k for k in self.ordinary), self.digits
+        first, last = self.ordinary
+        return -OCTAVES, 2 * OCTAVES, OCTAVES + first, OCTAVES + last, self.digits
 
     @property
     def largest(self) -> int:
