@@ -43,6 +43,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     what an earlier fit released, since that was paid for by another budget.
     """
 
+    # The default delta is 1 / (10 n) for 100,000 rows, the most that docs/choosing-epsilon.md advises. `_announce` warns of more
+    # than 1 / n.
     epsilon: float = 1.0
     delta: float = 1e-6
     method: str = "auto"
