@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail.algorithms.auto.mean import adaptive_mean
-from fattail.algorithms.auto.weighted_mean import mean_of_rows
+from fattail.algorithms.auto.weighted_mean import SHARES, mean_of_rows
 from fattail.algorithms.papers.dpem2020 import BETA, local_mean, smoothed_mean
 from fattail.algorithms.papers.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.papers.wang2020 import trimmed_mean
@@ -20,6 +20,8 @@ from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.estimates import Estimate, additive
 from fattail.estimators.base import PrivateEstimator
 from fattail.privacy import Curator, check_budget, gaussian_multiplier
+from fattail.privacy.counting import count_claims
+from fattail.privacy.room import check_room
 from fattail.robust import Smooth
 from fattail.robust.base import check_scale
 from fattail.rows.data import PrivateData
@@ -133,6 +135,9 @@ class DPMean(PrivateEstimator):
         if self.weight == "rows":
             return self._fit_rows(data)
         parts = [data.column(j) for j in range(data.d)] if self.missing == "drop" else [data]
+        if len(parts) > 1:
+            claims = count_claims(*self._budget(1 / len(parts))) * len(parts)
+            check_room(self.ledger, claims, gaussian=self.method != "auto")
         for j, part in enumerate(parts):
             self._fit_part(part.averages(), j, len(parts))
         return self
@@ -141,6 +146,7 @@ class DPMean(PrivateEstimator):
         """Every row counts once, up to a cap."""
         seeds = itertools.count(0, _NEXT_SEED)
         self._announce(data)
+        check_room(self.ledger, [self._budget(share) for share in SHARES.all])
         self.mean_, self.interval_, reports = mean_of_rows(
             lambda share: self._curator(data, share, next(seeds)), data, self.confidence
         )
