@@ -24,6 +24,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.joint_moments import JointFit
@@ -37,6 +38,8 @@ from fattail.losses import Huber, Logistic, Needs, Squared
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.rows.data import PrivateData
+
+Floats = NDArray[np.float64]
 
 # Constants of the Newton path were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise. The benchmark's own laws and tables were looked at during design, so they are not held out.
@@ -73,6 +76,10 @@ class LeastSquaresDefaults:
     """Share of the round before Newton steps."""
     even: float = 0.02
     """Share of the squares of directions that decide how to go on."""
+    heavy: float = 1.3
+    """What unseen rows may add to a column's root mean square, as a factor, from which on a faint coefficient is given up."""
+    faint: float = 2.0
+    """Standard errors below which a coefficient is faint."""
     steps: int = 6
     damping: float = 0.65
     growth: float = 2.0
@@ -215,7 +222,7 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
         shares = (left - mean.share - guard.share) * np.array(growth) / sum(growth)
         rounds = [Gaussian(f"joint moments {t + 1}", float(share)) for t, share in enumerate(shares)]
         curator.plan(*units, *rounds, guard, mean, squares)
-        joint = JointFit(curator, _standardized(curator, units, few, target))
+        joint = JointFit(curator, _standardized(curator, units, few, target)[0])
         for t, release in enumerate(rounds):
             joint.round((release,), data, first=t == 0)
         return _finished(joint, data, guard, mean, squares, len(rounds))
@@ -227,7 +234,8 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
     powers = LEAST.growth ** np.arange(LEAST.steps)
     gradients = [Gaussian(f"gradient {t + 1}", float(left * a / powers.sum())) for t, a in enumerate(powers)]
     curator.plan(*units, start, even, lengths, residuals, *wide.mechanisms, *gradients, squares)
-    joint = JointFit(curator, _standardized(curator, units, few, target))
+    problem, heavy = _standardized(curator, units, few, target)
+    joint = JointFit(curator, problem)
     joint.round((start,), some, first=True)
     if not joint.is_even(even, some):
         for mechanism in (lengths, residuals, wide.tails):
@@ -235,6 +243,7 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
                 curator.waive(mechanism)
         joint.round(gradients[:-1], data)
         joint.round((gradients[-1], *wide.slopes), data)
+        joint.drop(heavy, LEAST.heavy, LEAST.faint)
         return _finished(joint, data, wide.row, wide.intercept, squares, 3)
     model = Model(curator, data, some, few, joint.problem)
     model.w = joint.full
@@ -246,15 +255,15 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
     return model.fit(1 + LEAST.steps, squares, joint.left_by(LEAST.steps, LEAST.damping))
 
 
-def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> Problem:
-    """The problem in private units, in which columns without a visible spread have an infinite scale."""
+def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> tuple[Problem, Floats]:
+    """The problem in private units, where columns without a visible spread have an infinite scale; how heavy columns may be."""
     found = find_units(curator, units[:-1], data, True)
     for _ in range(units[-1].count):
         found = widen(curator, units[-1], data, found)
     level, size = float(found.center[-1]), float(found.scale[-1])
     scale = found.scale[:-1]
     frame = Frame(found.center[:-1], scale, 1.0, np.eye(data.d + 1))
-    return Problem(target, frame, level, size if math.isfinite(size) else 1.0)
+    return Problem(target, frame, level, size if math.isfinite(size) else 1.0), found.heavy[:-1]
 
 
 def _finished(joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, squares: Gaussian, n_iter: int) -> LinearFit:

@@ -93,6 +93,8 @@ class JointFit:
         """Variance of the privacy noise in each direction of u, after the last round."""
         self.doubt: Floats = np.zeros(p)
         """Noise of the curvature in each direction of u, relative to it."""
+        self.moved = np.zeros(p)
+        """By how much coefficients moved when others were given up."""
         self.lost = True
         """Whether the last round left a direction whose variance does not exceed its noise."""
         self.problem = self._with_shape(problem)
@@ -194,6 +196,23 @@ class JointFit:
         )
         return np.asarray((1 - least) ** (2 * steps) * start * self.unit**2)
 
+    def drop(self, heavy: Floats, least: float, faint: float) -> None:
+        """Give up coefficients of heavy columns that are smaller than so many standard errors, the heaviest column first.
+
+        Few far rows, which no release shows, would have predictions of nothing but such an error. The other coefficients
+        move to where they are expected to be without it, by the covariance of the errors.
+        """
+        covariance = self.unit**2 * (self.shape.T * self.error) @ self.shape
+        heavy = np.append(heavy, 0.0)[self.shown]
+        for j in np.argsort(-heavy)[: int(np.sum(heavy > least))]:
+            if self.w[j] ** 2 < faint**2 * covariance[j, j]:
+                along = covariance[:, j] / covariance[j, j]
+                moved = along * self.w[j]
+                self.w = self.w - moved
+                self.w[j] = 0.0
+                self.moved = self.moved + moved
+                covariance = covariance - np.outer(along, covariance[j])
+
     def guard(self, release: Gaussian, data: PrivateData) -> None:
         """Give up the slopes if squared residuals are not smaller than those around the response's center."""
         problem, w, most = self.problem, self.full, DEFAULTS.most_gain
@@ -248,7 +267,7 @@ class JointFit:
         """The fit in the user's units, with sampling and privacy noise."""
         variance = self.error + squares / n
         covariance = np.zeros((self.shown.size, self.shown.size))
-        inner = self.unit**2 * (self.shape.T * variance) @ self.shape
+        inner = self.unit**2 * (self.shape.T * variance) @ self.shape + np.outer(self.moved, self.moved)
         covariance[np.ix_(self.shown, self.shown)] = inner
         covariance[-1, -1] = max(covariance[-1, -1], intercept)
         return self.problem.solution(self.full, n_iter, covariance)
