@@ -2,7 +2,7 @@
 
     python benchmarks/tuning/columns.py SHARES.counts_many 0.2 0.25 0.3 [--trials 30]
 
-The first argument names a constant of `fattail.algorithms.auto.mean.SHARES`, `fattail.columns.location.GRID`,
+The first argument names a constant of `fattail.algorithms.auto.mean.SHARES`, `fattail.columns.location.GRID` (or `DENSE_GRID`),
 `fattail.columns.description.READING`, `fattail.columns.evidence.RATES`, `fattail.columns.ends.RULES` or
 `fattail.columns.tails.PRIOR`; the others are values to try. For each value it prints, over the laws
 ``column_laws.TUNING`` (never those of the reports), by range of n epsilon: the geometric mean of the error over a tuned
@@ -24,7 +24,15 @@ from columns import cells
 from fattail.algorithms.auto import mean
 from fattail.columns import description, ends, evidence, location, tails
 
-HOMES = {"SHARES": mean, "GRID": location, "READING": description, "RATES": evidence, "RULES": ends, "PRIOR": tails}
+HOMES = {
+    "SHARES": mean,
+    "GRID": location,
+    "DENSE_GRID": location,
+    "READING": description,
+    "RATES": evidence,
+    "RULES": ends,
+    "PRIOR": tails,
+}
 CELLS = ((300, 2.0), (1_000, 1.0), (3_000, 0.5), (3_000, 2.0), (10_000, 1.0), (30_000, 2.0), (100_000, 0.5))
 RANGES = ((0, 700), (700, 2_000), (2_000, 20_000), (20_000, 1e9))
 

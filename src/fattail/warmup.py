@@ -37,12 +37,14 @@ def warmup() -> float:
                 rule.mean(data)
         _kernels.dot(X, np.ones(3))
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))
-        _kernels.column_log_histogram(X, None, -4, 8, 1, np.zeros((3, 2, 8), dtype=np.int64))
+        for steps in (1, 2):  # whole octaves have a kernel of their own
+            _kernels.column_log_histogram(X, None, -4, 8, steps, np.zeros((3, 2, 8), dtype=np.int64))
         _kernels.waves_of(X, np.ones(1))
         _kernels.standard_rows(X, np.zeros(3), np.ones(3), 1.0)
         _kernels.shaped_rows(X, np.zeros(3), np.ones(3), 1.0, np.eye(4))
         _kernels.grid_cells(X, np.zeros(3), np.ones(3), 8)
         _kernels.octave_cells(X, -4, 1, 8)
+        _kernels.magnitude_cells(X, -4, 8, 2, 4, 1)
     _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(200))
     for codes in (np.zeros((40, 3)), np.zeros((40, 3), dtype=np.int16)):
         _kernels.cell_counts(codes, np.zeros((3, 8), dtype=np.int64))

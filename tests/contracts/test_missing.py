@@ -157,3 +157,13 @@ def test_an_undeclared_label_is_a_missing_one():
             fattail.DPLogisticRegression().fit(*given)
         dropped = fit("DPLogisticRegression", "clipped", *given)
         assert np.array_equal(dropped.coef_, fit("DPLogisticRegression", "clipped", X, np.where(y == 7, np.nan, y)).coef_)
+
+
+@pytest.mark.parametrize("cell", [np.nan, np.inf])
+def test_the_message_names_the_remedy(cell):
+    X, y = np.ones((50, 2)), np.ones(50)
+    X[3, 1] = cell
+    for fit in (lambda: fattail.DPMean().fit(X), lambda: fattail.DPLinearRegression().fit(X, y), lambda: fattail.mean(X[:, 1])):
+        with pytest.raises(ValueError, match='missing="drop"') as refused:
+            fit()
+        assert "scikit-learn" not in str(refused.value)

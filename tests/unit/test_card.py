@@ -122,3 +122,8 @@ def test_release_in_a_notebook() -> None:
 def test_pictures_stay_inside_their_cell(card: Card) -> None:
     places = [float(v) for v in re.findall(r"(?:left|width):(-?[\d.]+)%", card.to_html())]
     assert places and all(0 <= p <= 100 for p in places)
+
+
+def test_card_of_a_release() -> None:
+    release = fattail.count({"region": ["a"] * 300 + ["b"] * 200}, by="region", groups=["a", "b"])
+    assert [r.name for r in Card.of(release).results] == ["a", "b"]

@@ -128,7 +128,7 @@ def test_every_mistake_is_one_line(capsys: Any, tmp_path: Path, claims: Path) ->
     fails(capsys, f"mean {claims} -c cost --by region --method trimmed", "default method")
     fails(capsys, f"mean {claims} -c cost --by region --groups ,", "at least one group")
     fails(capsys, f"total {claims} -c cots --by region", "no columns ['cots']")
-    fails(capsys, f"total {claims} -c region", "no numbers", "missing='drop'")
+    fails(capsys, f"total {claims} -c region", "no numbers", "--missing drop")
     fails(capsys, f"count {claims} --relation sideways", "replace-one, add-remove")
     fails(capsys, f"difference {claims} -c cost --by region --groups north", "two groups")
     fails(capsys, f"mean {claims} -c cost --by age --epsilon 0.01 --groups 20,30", "few at epsilon", "Nothing was charged")
@@ -297,3 +297,29 @@ def test_doctor(capsys: Any, monkeypatch: Any) -> None:
     good = SecureNoise.gaussian
     monkeypatch.setattr(SecureNoise, "gaussian", lambda self, value, scale: good(self, value, 0.8 * scale))
     run(capsys, "doctor", code=1)
+
+
+def test_options_that_would_be_ignored_are_refused(capsys: Any, claims: Path) -> None:
+    fails(capsys, f"mean {claims} -c cost --groups north", "--groups needs --by")
+    fails(capsys, f"mean {claims} -c cost --weight rows", "--weight rows needs --person")
+    fails(capsys, f"count {claims} --by region --groups north --weight rows", "--weight rows needs --person")
+    fails(capsys, f"mean {claims} -c cost --missing omit", "error, zero, drop")
+
+
+def test_messages_speak_of_options(capsys: Any, claims: Path) -> None:
+    fails(capsys, f"mean {claims} -c flag --by region --groups north", "column 'flag'", "--missing drop", "--missing zero")
+    fails(capsys, f"mean {claims} -c cost --by region --delta 0", "with --groups instead")
+
+
+def test_a_refused_relation_is_not_said_to_be_charged(capsys: Any, claims: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "budget.db"
+    run(capsys, f"ledger open {ledger} a --epsilon 3 --delta 1e-5")
+    run(capsys, f"mean {claims} -c cost --ledger {ledger}")
+    _, err = run(capsys, f"mean {claims} -c cost --ledger {ledger} --relation add-remove", 2)
+    assert "needs an account of its own" in err and "before this command" not in err
+
+
+@pytest.mark.parametrize("command", ["mean", "total"])
+def test_a_column_has_one_spelling_in_all_commands(capsys: Any, claims: Path, command: str) -> None:
+    answers = [run(capsys, f"{command} {claims} {option} cost --seed 1")[0] for option in ("-c", "--column", "--columns")]
+    assert answers[0] and len(set(answers)) == 1

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from fattail import UtilityWarning
+from fattail import UtilityWarning, _kernels
 from fattail.algorithms.auto.mean import plan_mean
 from fattail.columns import CountNoise, choose_ends, describe
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES
-from fattail.columns.location import OCTAVES, roundest
+from fattail.columns.location import DENSE_GRID, GRID, OCTAVES, LocationGrid, find_locations, roundest
 from fattail.columns.tails import ENDS, Posterior, bank
-from fattail.privacy import Curator
+from fattail.privacy import Bounded, Curator, TopK
 from fattail.rows.data import PrivateData
 
 
@@ -222,3 +222,48 @@ def test_a_point_mass_at_an_odd_number_is_not_taken_for_a_narrow_column() -> Non
     ends = choose_ends(description(x), 1e-4)
     assert ends.open_low
     assert ends.open_high
+
+
+class Odds:
+    """Selects the best candidate and adds up the chances of all others that are ``hopeless``."""
+
+    def __init__(self, curator: Curator, hopeless: float) -> None:
+        self.curator, self.hopeless, self.lost = curator, hopeless, 0.0
+
+    def noise(self, stage: TopK) -> float:
+        return self.curator.noise(stage)
+
+    def select(self, stage: TopK, scores: Bounded) -> np.ndarray:
+        real = np.asarray(scores.offset + scores.unit * scores._value)
+        chance = np.exp((real - real.max()) / self.noise(stage))
+        best = int(np.argmax(scores._value))
+        self.lost += float(chance[scores._value < -self.hopeless].sum() / chance.sum())
+        return np.array([best])
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon"), [(10_000, 1, 0.2), (2500, 1, 1.0), (3000, 1, 1.0), (12_000, 1, 1.0), (20_000, 30, 1.0)]
+)
+@pytest.mark.parametrize("value", [0.0, 1.0, -12.5, 5.0123456e7])
+def test_a_spike_is_lost_as_rarely_as_stated(n: int, d: int, epsilon: float, value: float) -> None:
+    plan, release = plan_mean(n, d, epsilon, 1e-6)
+    curator = Curator(epsilon, 1e-6, random_state=0)
+    curator.plan(*plan.mechanisms, release)
+    odds = Odds(curator, hopeless=n / 4)
+    center, resolution = find_locations(odds, plan.stages, PrivateData(np.full((n, d), value)), plan.grid)
+    assert np.all(np.abs(center - value) <= resolution)
+    assert odds.lost / d <= 1e-6
+
+
+@pytest.mark.parametrize("grid", [GRID, DENSE_GRID])
+def test_every_number_is_in_the_cell_of_its_magnitude(grid: LocationGrid) -> None:
+    edges = _kernels.magnitude_edges(*grid.magnitudes)
+    x = np.concatenate((edges, np.nextafter(edges, 0), -edges, [0.0, np.nan, np.inf, -np.inf, 5e-324, 1e308]))
+    cells = np.where(np.isnan(x), 0, np.searchsorted(edges, np.abs(x), side="right")) + np.where(x < 0, len(edges) + 1, 0)
+    assert np.array_equal(_kernels.magnitude_cells(x[:, None], *grid.magnitudes)[:, 0], cells)
+
+
+def test_few_values_within_the_resolution_are_no_point_mass() -> None:
+    """Rows at several distances are seen, so the interval need not allow for rows that nobody can see."""
+    years = np.random.default_rng(3).integers(1990, 2006, 1000).astype(float)
+    assert not any(description(years, 0.9, seed).is_unresolved for seed in range(5))

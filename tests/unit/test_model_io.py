@@ -17,7 +17,7 @@ from fattail.results.model_files import _decode, _encode, load_model, save_model
 
 @pytest.fixture
 def model() -> Any:
-    X = np.random.default_rng(0).standard_t(3, (500, 2))
+    X = np.random.default_rng(0).standard_t(3, (5000, 2))
     return fattail.DPMean(epsilon=2.0, random_state=0).fit(X)
 
 

@@ -12,7 +12,7 @@ from fattail.estimators.parameters import FLAGS, LISTS, NUMBERS
 
 ESTIMATORS = catalog.names()
 LARGE = ("DPLinearRegression", "DPHuberRegressor", "DPLogisticRegression")
-TEXTS = {"aggregation", "covariance_type", "peeling"}
+TEXTS = {"aggregation", "covariance_type", "peeling", "relation", "weight"}
 OWN = {"epsilon", "delta", "method", "random_state", "ledger", "classes", "missing", "loss", "public_features"}
 HOSTILE = [None, True, "x", "auto", [], [[1.0]], {}, math.nan, math.inf, -1.0, 1e308, 1e-320, 10**400, 10**30, 1.5, 1j, object()]
 

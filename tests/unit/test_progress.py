@@ -15,7 +15,7 @@ from fattail.results.progress import Progress, progress_bar, watch
 
 def fit() -> Any:
     X = np.random.default_rng(0).standard_t(3, (3000, 2))
-    return fattail.DPLinearRegression(random_state=0).fit(X, X @ [1.0, 2.0])
+    return fattail.DPHuberRegressor(random_state=0).fit(X, X @ [1.0, 2.0])
 
 
 def test_watchers_see_every_release_and_nothing_changes() -> None:

@@ -16,6 +16,7 @@ from fattail._tools.threads import blas, one_blas_thread
 from fattail.estimators.base import PrivateEstimator
 from fattail.robust import Ball, Clip, Gram, Smooth, Truncate
 from fattail.rows.data import PrivateData, block_rows
+from fattail.rows.door import Refusal
 from fattail.rows.order import SecretOrder
 from fattail.rows.sources import Chunks, Parquet, as_source
 
@@ -235,3 +236,10 @@ def test_more_rows_than_sums_can_hold_are_refused_before_the_charge():
         with pytest.raises(ValueError, match="at most 1,073,741,824 rows"):
             fattail.DPMean(epsilon=1.0, delta=1e-5).fit(Chunks(lambda: [rows], n=2**30 + 1))
         assert not budget.history
+
+
+def test_a_text_file_is_refused_in_words(tmp_path):
+    path = tmp_path / "claims.csv"
+    path.write_text("age,cost\n1,2\n")
+    with pytest.raises(Refusal, match="data frame"):
+        fattail.DPLinearRegression().fit(str(path), "cost")

@@ -8,6 +8,7 @@ import pytest
 
 import fattail
 from fattail.rows.door import Refusal
+from fattail.statistics.cap import _unseen_rows
 from fattail.statistics.intervals import discrete_laplace_reach, fieller, named_count_interval, two_laplace_quantile
 
 N = 6000
@@ -240,3 +241,88 @@ def test_counts_that_are_known_only_because_they_are_large_are_not_overrated():
             noisy = threshold + rng.exponential(scale, 20_000)  # the law of what is beyond, for a count below
         low, high = named_count_interval(noisy, threshold, scale, 0.95).T
         assert np.mean((low <= truth) & (truth <= high)) > 0.94
+
+
+def test_rows_beyond_the_cap_are_not_invented():
+    """Persons with two to seven rows each: octaves beyond do not show, and hold no rows to speak of."""
+    rows = np.random.default_rng(5).poisson(3, 2000) + 1
+    persons = np.repeat(np.arange(2000), rows)
+    for seed in range(5):
+        answer = fattail.count({"person": persons}, person="person", weight="rows", random_state=seed)
+        assert abs(answer.value / rows.sum() - 1) < 0.5
+        assert answer.interval[0] <= rows.sum() <= answer.interval[1] < 2 * rows.sum()
+
+
+def test_unseen_rows_go_on_as_a_power_law_or_fall():
+    many = np.full(34, 1e9)
+    falling = np.array([400.0, 200, 100, *np.zeros(31)])
+    assert _unseen_rows(falling, many) == pytest.approx(100 * sum(0.5**k for k in range(1, 7)))
+    rising = np.array([100.0, 400, 800, *np.zeros(31)])  # ratios 4, 2, then 1, 1/2 and so on
+    assert _unseen_rows(rising, many) == pytest.approx(800 * (1 + sum(0.5**k for k in range(1, 6))))
+    assert _unseen_rows(falling, np.zeros(34)) == 0
+
+
+@pytest.mark.parametrize("function", [fattail.mean, fattail.total, fattail.difference, fattail.count])
+def test_options_without_a_meaning_are_refused(function):
+    named = [] if function is fattail.count else ["cost"]
+    by = {"by": None} if function is fattail.difference else {}
+    with pytest.raises(ValueError, match="by=, the column"):
+        function(CLAIMS, *named, groups=["a", "b"], **by)
+    with pytest.raises(TypeError, match="no option 'grups'"):
+        function(CLAIMS, *named, by="region", grups=["a", "b"], **({"groups": ["a", "b"]} if by else {}))
+    if function is fattail.total:
+        with pytest.raises(TypeError, match="no option 'weight'"):
+            function(CLAIMS, "cost", weight="rows")
+    else:
+        with pytest.raises(ValueError, match="for person="):
+            function(CLAIMS, *named, by="region", groups=["a", "b"], weight="rows")
+
+
+def test_a_mean_refuses_what_it_would_ignore():
+    with pytest.raises(ValueError, match="for person="):
+        fattail.mean(CLAIMS, "cost", weight="rows")
+    with pytest.raises(TypeError, match="no option 'grups'"):
+        fattail.mean(CLAIMS, "cost", grups=["a"])
+    with pytest.raises(ValueError, match=r"shape \(n,\), got shape \(6000, 2\)"):
+        fattail.mean(np.ones((N, 2)), by=CLAIMS.region, groups=["a"])
+    with pytest.raises(Refusal, match="column 'region'"):
+        fattail.mean(CLAIMS, "region")
+    with pytest.raises(Refusal, match="column 'cost' holds NaN"):
+        fattail.mean(GAPS, "cost", **BY)
+    blocks = fattail.mean(CLAIMS.cost, method="median_of_means", groups=41, random_state=0)
+    assert blocks.value > 0
+
+
+@pytest.mark.parametrize("form", [pd.Series, np.asarray, list, lambda d: d.astype("datetime64[ns]").to_numpy()])
+def test_groups_of_dates_are_named_as_people_write_them(form):
+    dates = pd.Series(pd.to_datetime(["2026-01-02 00:00", "2026-01-02 00:00", "2026-01-02 00:00", "2026-01-01 08:30"] * 250))
+    table = {"day": form(dates)}
+    assert fattail.count(table, by="day", random_state=0).groups == ("2026-01-01 08:30:00", "2026-01-02")
+    day = pd.Timestamp("2026-01-02")
+    for name in ("2026-01-02", day, day.date(), np.datetime64("2026-01-02")):
+        answer = fattail.count(table, by="day", groups=[name], random_state=0)
+        assert answer.groups == ("2026-01-02",) and abs(answer.value[0] - 750) < 20
+
+
+def test_groups_that_are_true_and_false_are_named_so():
+    answer = fattail.count({"sick": np.arange(1000) % 3 == 0}, by="sick", random_state=0)
+    assert [str(name) for name in answer.groups] == ["False", "True"]
+
+
+def test_a_count_lies_in_its_interval_and_without_groups_costs_nothing():
+    for seed in range(20):
+        none = fattail.count(CLAIMS, by="region", groups=["nowhere"], random_state=seed)
+        assert none.interval[0, 0] <= none.value[0] <= none.interval[0, 1]
+    free = fattail.count(GAPS, missing="drop")
+    assert free.value == N and free.privacy.epsilon == 0
+
+
+def test_columns_by_name_are_told_apart():
+    answer = fattail.mean(CLAIMS, ["cost", "patient"], random_state=0)
+    assert answer.groups == ("cost", "patient") and "patient" in repr(answer)
+
+
+def test_an_infinite_difference_says_so():
+    with pytest.warns(fattail.UtilityWarning, match="the interval is infinite"):
+        answer = fattail.difference(CLAIMS, "cost", by="region", groups=["a", "nowhere"], random_state=0)
+    assert np.isinf(answer.interval).any()

@@ -40,6 +40,8 @@ __all__ = [
     "grid_cells",
     "log_edges",
     "log_histogram",
+    "magnitude_cells",
+    "magnitude_edges",
     "octave_cells",
     "person_cells",
     "product",
@@ -349,7 +351,10 @@ def column_log_histogram(
     Bins as in `log_histogram`; NaN counts as 0, so in ``out[j, 0, 0]``.
     """
     grid = _grid(lo_exponent, n_bins, steps_per_octave)
-    histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
+    if steps_per_octave == 1:
+        histogram.column_octaves_block(_plain(V), _vector(c, V.shape[1], 0.0), lo_exponent, n_bins, out)
+    else:
+        histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
 
 
 def column_log_cells(
@@ -380,6 +385,19 @@ def grid_cells(V: NDArray[Any], low: Floats, step: Floats, cells: int) -> NDArra
     out = np.empty(V.shape, dtype=np.int16)
     histogram.grid_cells_block(_plain(V), _plain(low), _plain(step), cells, out)
     return out
+
+
+def magnitude_cells(V: NDArray[Any], lo_exponent: int, octaves: int, first: int, last: int, digits: int) -> NDArray[np.int16]:
+    """Cells of the entries by sign and magnitude (see `histogram.magnitude_cells_block`); NaN counts as zero."""
+    out = np.empty(V.shape, dtype=np.int16)
+    histogram.magnitude_cells_block(_plain(V), lo_exponent, octaves, first, last, digits, out)
+    return out
+
+
+def magnitude_edges(lo_exponent: int, octaves: int, first: int, last: int, digits: int) -> Floats:
+    """Lower edges of all cells of `magnitude_cells` but the first."""
+    parts = [np.arange(1 << digits) / (1 << digits) if first <= k < last else np.zeros(1) for k in range(octaves + 1)]
+    return np.concatenate([np.ldexp(1.0 + part, lo_exponent + k) for k, part in enumerate(parts)])
 
 
 def cell_counts(codes: NDArray[Any], out: Ints) -> None:

@@ -40,6 +40,23 @@ def column_histogram_block(V, c, lo_exponent, n_bins, steps, fractions, out):
 
 
 @njit(**JIT)
+def column_octaves_block(V, c, lo_exponent, n_bins, out):
+    """The same for whole octaves. Without branches, and counting apart from looking, it is ten times as fast."""
+    n, d = V.shape
+    cells = np.empty(d, dtype=np.int64)
+    flat = out.reshape(-1)
+    for i in range(n):
+        for j in range(d):
+            v = np.float64(V[i, j] - c[j])
+            size = v.view(np.int64) & 0x7FFFFFFFFFFFFFFF
+            cell = min(max((size >> 52) - 1022 - lo_exponent, 0), n_bins - 1)
+            cell = cell if size <= 0x7FF0000000000000 else 0  # beyond infinity are the NaN
+            cells[j] = cell + n_bins * (2 * j + (1 if v < 0.0 else 0))
+        for j in range(d):
+            flat[cells[j]] += 1
+
+
+@njit(**JIT)
 def octaves_block(V, lowest, shift, cells, out):
     """Write to ``out`` the cell of each entry: ``cells`` for what is below ``2**lowest``, and from there on one more
     (or one less, if it is negative) for every ``2**shift`` octaves, but at most ``cells`` more.
@@ -71,10 +88,14 @@ def cells_block(codes, out):
     """Add to ``out[j]`` the counts of ``codes[:, j]``, clipped to the cells; NaN counts as cell 0."""
     n, groups = codes.shape
     last = out.shape[1] - 1.0
+    cells = np.empty(groups, dtype=np.int64)
+    flat = out.reshape(-1)
     for i in range(n):
         for j in range(groups):
             v = codes[i, j] if codes[i, j] > 0.0 else 0.0
-            out[j, np.int64(v if v < last else last)] += 1
+            cells[j] = np.int64(v if v < last else last) + j * out.shape[1]
+        for j in range(groups):
+            flat[cells[j]] += 1
 
 
 @njit(**JIT)
@@ -85,6 +106,30 @@ def column_codes_block(V, c, lo_exponent, n_bins, steps, fractions, out):
         for j in range(d):
             v = V[i, j] - c[j]
             out[i, j] = _bin(v, lo_exponent, n_bins, steps, fractions) + (n_bins if v < 0.0 else 0)
+
+
+@njit(**JIT)
+def magnitude_cells_block(V, lo_exponent, octaves, first, last, digits, out):
+    """Write to ``out`` the cell of each entry by magnitude, and as many more as there are cells if it is negative.
+
+    Cell 0 takes what lies below ``2**lo_exponent``, and NaN; the last one what lies ``octaves`` octaves above. Those between
+    are octaves; from the ``first`` to before the ``last`` each is cut into ``2**digits`` equal cells.
+    """
+    n, d = V.shape
+    more = (1 << digits) - 1
+    cells = octaves + 2 + (last - first) * more
+    for i in range(n):
+        for j in range(d):
+            v = np.float64(V[i, j])
+            bits = v.view(np.int64) & 0x7FFFFFFFFFFFFFFF
+            octave = (bits >> 52) - 1023 - lo_exponent
+            cell = 1 + octave + more * min(max(octave - first, 0), last - first)
+            if first <= octave < last:
+                cell += (bits & 0x000FFFFFFFFFFFFF) >> (52 - digits)
+            cell = min(cell, cells - 1)
+            if v != v or octave < 0:
+                cell = 0
+            out[i, j] = cell + (cells if v < 0.0 else 0)
 
 
 @njit(**JIT)

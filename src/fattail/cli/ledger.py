@@ -93,7 +93,8 @@ def verify(path: LedgerPath, json: AsJson = False) -> None:
         for text in found.notes:
             out.print(f"note: {text}", markup=False)
         for name, epsilon, spent, charges in found.accounts:
-            out.print(f"  {name}: {spent:.4g} of {epsilon:g} spent in {charges} charges", markup=False)
+            times = f"{charges} charge{'s' if charges != 1 else ''}"
+            out.print(f"  {name}: {spent:.4g} of {epsilon:g} spent in {times}", markup=False)
     if not found:
         raise typer.Exit(1)
 

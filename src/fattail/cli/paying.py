@@ -50,7 +50,7 @@ class Till:
         if self._account is not None:
             try:
                 self._account.charge(*arguments, **options)
-            except BudgetExceededError:
+            except (BudgetExceededError, ValueError):  # too dear, or for another unit or relation: nothing was written
                 self.asked = False
                 raise
 

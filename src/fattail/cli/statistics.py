@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,8 +41,9 @@ from fattail.cli.shared import (
 )
 from fattail.results.card import Card
 from fattail.results.release import Release
+from fattail.statistics.question import MISSING
 
-Column = Annotated[str, typer.Option("--column", "-c", help="The column.")]
+Column = Annotated[str, typer.Option("--column", "--columns", "-c", help="The column.")]
 
 
 class Asked:
@@ -56,7 +58,11 @@ class Asked:
         return self
 
     def fit(self) -> Asked:
-        self.release = self._function(str(self._data), **self._options)
+        try:
+            self.release = self._function(str(self._data), **self._options)
+        except ValueError as error:
+            error.args = (_as_options(str(error)),)
+            raise
         return self
 
 
@@ -100,7 +106,7 @@ def count(
 
 def mean(
     file: File,
-    columns: Annotated[str, typer.Option("--columns", "-c", help="Comma-separated columns; one column with --by.")],
+    columns: Annotated[str, typer.Option("--columns", "--column", "-c", help="Comma-separated columns; one column with --by.")],
     by: By = None,
     groups: Groups = None,
     person: Person = None,
@@ -244,8 +250,26 @@ def _about(groups: str | None, seed: int | None, **options: Any) -> dict[str, An
     """Options of the command in the words of the functions."""
     if groups is not None and not split(groups):
         raise UsageError("--groups needs at least one group")
+    if groups is not None and options["by"] is None:
+        raise UsageError("--groups needs --by, the column that holds them")
+    if options.get("weight") == "rows" and options["person"] is None:
+        raise UsageError("--weight rows needs --person: without it every row counts once anyway")
+    if options["missing"] not in MISSING:
+        raise UsageError(f"--missing must be one of {', '.join(MISSING)}; got {options['missing']!r}")
     check_different("--groups", split(groups))
     return options | {"groups": None if groups is None else split(groups), "random_state": seed}
+
+
+def _as_options(text: str) -> str:
+    """A message of a Python function in the words of the command line.
+
+    Examples
+    --------
+    >>> _as_options("choose missing='drop', or give their names with groups=[...]")
+    'choose --missing drop, or give their names with --groups'
+    """
+    text = re.sub(r"\b(missing|weight|relation)='([\w-]+)'", r"--\1 \2", text)
+    return re.sub(r"\bgroups=\[[^\]]*\]", "--groups", text)
 
 
 def _answer(file: Path, card: Path | None, ledger: Path | None, json: bool) -> Answer:

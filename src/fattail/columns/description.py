@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.columns.evidence import RATES, CountNoise, places
-from fattail.columns.location import GRID, OCTAVES, find_locations, signed_counts
+from fattail.columns.location import GRID, OCTAVES, LocationGrid, find_locations, signed_counts
 from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
 from fattail.robust.base import ONE
 from fattail.robust.histogram import fixed
@@ -43,6 +43,8 @@ class ReadingRules:
     """Share of the rows that makes a point mass, ..."""
     mass_doubt: float = 6.9
     """... noise aside (one in exp(6.9) = 1000)."""
+    apart_doubt: float = 13.0
+    """Doubt about each of two cells before rows lie at two distances (one in exp(13) = 4e5, among 514 cells)."""
     bulk: int = 4
     """Cells that hold the bulk of a column: a factor of 16."""
     body: tuple[int, int] = (11, 4)
@@ -61,6 +63,7 @@ class DescriptionPlan(NamedTuple):
 
     stages: tuple[TopK, ...]
     counts: Laplace | Gaussian
+    grid: LocationGrid = GRID
 
     @property
     def mechanisms(self) -> tuple[TopK | Laplace | Gaussian, ...]:
@@ -152,8 +155,13 @@ class ColumnDescription:
 
     @property
     def is_unresolved(self) -> bool:
-        """Whether all rows that are seen lie within the resolution: they may be a point mass, and others too rare to be seen."""
+        """Whether all rows that are seen lie at one distance within the resolution.
+
+        They may be a point mass, and others too rare to be seen.
+        """
         inside = math.frexp(self.resolution)[1] - 1 + OCTAVES if self.resolution else 0
+        if np.sum(self.counts > self.noise.threshold(READING.apart_doubt)) > 1:
+            return False
         return all((cell := self.reach((side,))) is None or cell <= inside for side in (0, 1))
 
     def recentered(self) -> ColumnDescription:
@@ -202,7 +210,7 @@ class ColumnDescription:
             wanted = np.maximum(least, np.minimum(READING.enough * least, enough * sums.max()))
             seen = np.flatnonzero(sums > wanted)
             if seen.size:
-                last = max(last, int(seen[-1]) + (length - 1) // 2)
+                last = max(last, int(seen[-1]))
         return last if last >= 0 else None
 
     def possible(self, side: int, end: float, expected: Floats) -> float:
@@ -247,7 +255,7 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list
     *Privacy.* ``find_locations``, then one table of counts around the released centers. A row is in exactly one cell of each
     column: replacing it moves two counts by one. Proof: ``location.proof.md``.
     """
-    center, resolution = find_locations(curator, plan.stages, data)
+    center, resolution = find_locations(curator, plan.stages, data, plan.grid)
     signed = signed_counts(data, center)
     table = np.concatenate((signed[:, :, :1].sum(axis=1), signed[:, 0, 1:], signed[:, 1, 1:]), axis=1)
     moved = {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[plan.counts.norm]

@@ -47,7 +47,7 @@ class EndRules:
     """Scales of the noise that a count must exceed, roughly, to show rows surely."""
     hidden_share: float = 0.04
     """Share of the rows that may hide so before an interval allows for them."""
-    hidden_octaves: float = 3.0
+    hidden_octaves: float = 4.0
     """Octaves beyond the last seen row where they may hide, ..."""
     far: float = 10.0
     """... and of how many half-widths a mean that they move may be off."""

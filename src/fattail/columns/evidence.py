@@ -29,8 +29,8 @@ class EvidenceRates:
 
     surely: float = 0.15
     """Chance that noise shows rows somewhere beyond the bulk."""
-    slope: float = 0.9
-    """By which the logarithm of that chance falls with every octave; at log 4 all octaves would have the same squared cost."""
+    slope: float = math.log(4)
+    """By which the logarithm of that chance falls with every octave: log 4, so that all octaves have the same squared cost."""
     alone: float = 0.033
     """By how much rarer it must be where no bulk is seen: there it would be taken for all that differs from a point mass."""
     alone_slope: float = 0.35

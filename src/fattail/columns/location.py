@@ -29,6 +29,10 @@ OCTAVES = 128
 class LocationGrid:
     """The public grids. Sizes are arithmetic: a stage of m cells costs ``4 log(m / error) / n`` of epsilon and m draws."""
 
+    digits: int = 0
+    """Binary digits by which octaves of ordinary numbers are divided on the first grid."""
+    ordinary: tuple[int, int] = (-10, 32)
+    """They reach from 0.001 to above the seconds since 1970."""
     fine: int = 512
     """Cells of a later grid."""
     margin: float = 0.25
@@ -38,10 +42,31 @@ class LocationGrid:
     width: float = 16.0
     """Octaves around it in which three quarters of the weight lies."""
     zero: float = 2.5
-    """Log weight of zero, a fifth of all: the commonest number."""
+    """Log weight of zero relative to an octave, a fifth of all: the commonest number."""
+
+    @property
+    def magnitudes(self) -> tuple[int, int, int, int, int]:
+        """The first grid, as the kernels want it."""
+        first, last = self.ordinary
+        return -OCTAVES, 2 * OCTAVES, OCTAVES + first, OCTAVES + last, self.digits
+
+    @property
+    def largest(self) -> int:
+        """Cells of the largest of the grids."""
+        return max(2 * _kernels.magnitude_edges(*self.magnitudes).size + 1, self.fine)
+
+    def stage(self, error: float) -> float:
+        """``n epsilon`` of a selection that misses the cell of all rows with a chance of at most ``error``.
+
+        Every other cell misses the middle rank by half of the rows, and the noise of a score has scale ``2 / epsilon``.
+        """
+        return 4 * math.log(self.largest / error)
 
 
 GRID = LocationGrid()
+"""Few draws, where a stage costs next to nothing of the budget."""
+DENSE_GRID = LocationGrid(digits=7, fine=4096)
+"""Few stages, where each costs a lot: twice the digits for an eighth more of epsilon."""
 
 
 def familiarity(exponent: Floats) -> Floats:
@@ -74,7 +99,9 @@ def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
     return totals(data, (center.size, 2 * bins), codes, count=count).reshape(-1, 2, bins)
 
 
-def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData) -> tuple[Floats, Floats]:
+def find_locations(
+    curator: Curator, stages: tuple[TopK, ...], data: PrivateData, grid: LocationGrid = GRID
+) -> tuple[Floats, Floats]:
     """Center of each column, and the width of the cell that it stands for.
 
     Parameters
@@ -83,42 +110,45 @@ def find_locations(curator: Curator, stages: tuple[TopK, ...], data: PrivateData
     stages : tuple of TopK
         Planned selections, each with ``count`` equal to the number of columns.
     data : PrivateData
+    grid : LocationGrid
 
     Notes
     -----
     *Privacy.* A score is minus the number of rows by which a cell misses the middle rank: sensitivity 1, one selection for
     each column and stage. The grids are public, or depend on the selections before. Proof: ``location.proof.md``.
     """
-    low, high = _first(curator, stages[0], data)
+    low, high = _first(curator, stages[0], data, grid)
     center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
     zero = high == low  # there is nothing to look closer at
     for stage in stages[1:]:
         width = np.where(zero, 1.0, high - low)
-        closer = _closer(curator, stage, data, low - GRID.margin * width, (1 + 2 * GRID.margin) * width / GRID.fine)
+        first, step = low - grid.margin * width, (1 + 2 * grid.margin) * width / grid.fine
+        closer = _closer(curator, stage, data, first, step, grid.fine)
         low, high = (np.where(zero, 0.0, edge) for edge in closer)
         center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
     return center, high - low
 
 
-def _first(curator: Curator, stage: TopK, data: PrivateData) -> tuple[Floats, Floats]:
+def _first(curator: Curator, stage: TopK, data: PrivateData, grid: LocationGrid) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
-    counts = signed_counts(data, np.zeros(data.d))
-    edges = _kernels.log_edges(-OCTAVES, counts.shape[2], 1)
+    edges = _kernels.magnitude_edges(*grid.magnitudes)
+    bins = edges.size + 1
+    counts = totals(data, (data.d, 2 * bins), lambda block: _kernels.magnitude_cells(dense(block), *grid.magnitudes))
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
-    weight = familiarity(np.log2(edges))
+    weight, zero = familiarity(np.log2(edges)), grid.zero + grid.digits * math.log(2)
     # Multiples of 2^-20, so that their sums with counts are exact.
-    weight = np.rint(np.concatenate((weight[::-1], [GRID.zero], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
+    weight = np.rint(np.concatenate((weight[::-1], [zero], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
     chosen = np.empty(data.d, dtype=np.intp)
-    for j, (above, below) in enumerate(counts):
+    for j, (above, below) in enumerate(counts.reshape(-1, 2, bins)):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
         chosen[j] = curator.select(stage, Bounded(-missed(cells, data.n // 2), 1.0, "linf") + weight)[0]
     return low[chosen], high[chosen]
 
 
-def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats) -> tuple[Floats, Floats]:
-    """Cells on uniform grids that begin at ``low``."""
-    counts = totals(data, (data.d, GRID.fine + 2), lambda block: _kernels.grid_cells(dense(block), low, step, GRID.fine))
+def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats, size: int) -> tuple[Floats, Floats]:
+    """Cells on uniform grids of ``size`` cells that begin at ``low``."""
+    counts = totals(data, (data.d, size + 2), lambda block: _kernels.grid_cells(dense(block), low, step, size))
     chosen = np.empty(data.d, dtype=np.intp)
     for j, cells in enumerate(counts):
         score = Bounded(-missed(cells, data.n // 2)[1:-1], 1.0, "linf")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import array_of, rows_of, take_target, target_of
 from fattail.rows.frames import Columns, is_column, is_frame
-from fattail.rows.missing import HOW, without_missing
+from fattail.rows.missing import HOW, missing_in_words, without_missing
 from fattail.rows.sources import is_stream
 
 RELATIONS = ("replace-one", "add-remove")
@@ -42,6 +43,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     what an earlier fit released, since that was paid for by another budget.
     """
 
+    # The default delta is 1 / (10 n) for 100,000 rows, the most that docs/choosing-epsilon.md advises. `_announce` warns of more
+    # than 1 / n.
     epsilon: float = 1.0
     delta: float = 1e-6
     method: str = "auto"
@@ -191,7 +194,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         with np.errstate(all="ignore"):  # the sum that looks for infinities may overflow, and must not say so
             # scikit-learn would look for missing cells of y whatever is said of X.
             whole = y is not None and how in ("error", None)
-            checked = validate_data(self, rows, *((y,) if whole else ()), **options)
+            with missing_in_words() if how == "error" else nullcontext():
+                checked = validate_data(self, rows, *((y,) if whole else ()), **options)
         if is_frame(X):
             validate_data(self, X, skip_check_array=True)  # names of columns
         X, y = checked if whole else (checked, y)

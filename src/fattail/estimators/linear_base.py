@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from fattail._tools.numbers import TINY
 from fattail._tools.threads import one_blas_thread
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.auto.canonical import auto_canonical
@@ -145,7 +146,7 @@ class LinearModel(LinearPredictor):
     aggregation: str = "clipped"
     clip: float | str = "auto"
     batch_size: int | None = None
-    confidence: float = 0.95
+    confidence: float = 0.95  # the usual level of intervals
 
     n_iter_: int = field(init=False)
 
@@ -240,7 +241,7 @@ class LinearModel(LinearPredictor):
             )
             return
         # The noise of one released mean of unit rows, over all columns.
-        noise = 2 * (data.d + 1) * gaussian_multiplier(self.epsilon, max(self.delta, 1e-300)) / data.n
+        noise = 2 * (data.d + 1) * gaussian_multiplier(self.epsilon, max(self.delta, TINY)) / data.n
         if self.method == "median_of_means":
             noise *= self.groups
         if self.splitting and self.method != "auto":

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fattail._tools.numbers import TINY
 from fattail._tools.threads import one_blas_thread
 from fattail.algorithms.auto.sparse import screened_fit
 from fattail.algorithms.papers.cai2021 import iht_squared
@@ -48,6 +49,8 @@ ALL_METHODS = tuple(ALGORITHMS)
 MOST_NOISE = {**dict.fromkeys(ALGORITHMS, 0.04), "auto": 0.12, "iht_squared": 0.012, "two_stage": 0.012}
 # What finding the size of features and responses needs at least, on the same scale.
 LEAST_LOOKS = {**dict.fromkeys(ALGORITHMS, 5.0), "auto": 8.0}
+# Largest coefficient that is returned: the square of it is a float, so that predictions and norms do not overflow.
+LARGEST = 1e150
 
 _PARAMETERS = """sparsity : int or "auto"
         Largest number of coefficients that are not zero. "auto" takes as many columns as the
@@ -168,7 +171,7 @@ class SparseModel(LinearPredictor):
         looks = max(taken * math.log(max(data.d, 2)), LEAST_LOOKS[self.method])
         if self.splitting and self.method != "auto":
             looks *= math.sqrt(6 if is_auto(self.n_iter) else int(self.n_iter))
-        multiplier = gaussian_multiplier(self.epsilon, max(self.delta, 1e-300))
+        multiplier = gaussian_multiplier(self.epsilon, max(self.delta, TINY))
         self._warn_of_noise(data, looks * multiplier / data.n, MOST_NOISE[self.method])
 
     def _fit(self, data: PrivateData) -> tuple[Floats, float]:
@@ -179,9 +182,9 @@ class SparseModel(LinearPredictor):
         with np.errstate(all="ignore"):
             coef, intercept = self._run(curator, data, self._loss())
         self.privacy_ = curator.report()
-        coef = np.clip(np.nan_to_num(coef), -1e150, 1e150)
+        coef = np.clip(np.nan_to_num(coef), -LARGEST, LARGEST)
         self.support_ = np.flatnonzero(coef)
-        return coef, float(np.clip(np.nan_to_num(intercept), -1e150, 1e150))
+        return coef, float(np.clip(np.nan_to_num(intercept), -LARGEST, LARGEST))
 
     @one_blas_thread
     def _run(self, curator: Curator, data: PrivateData, loss: Loss) -> tuple[Floats, float]:

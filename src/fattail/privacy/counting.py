@@ -11,6 +11,7 @@ from fattail.privacy.bounded import Bounded
 from fattail.privacy.curator import Account, Curator
 from fattail.privacy.ledger import Subject
 from fattail.privacy.mechanisms import Laplace
+from fattail.privacy.room import check_room
 from fattail.rows.data import PrivateData
 
 
@@ -32,6 +33,11 @@ SHARES = CountShares()
 _OTHER_SEED = 1 << 40
 
 
+def count_claims(epsilon: float, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """The part of the budget that the number of rows gets, and the part of everything after."""
+    return (SHARES.count * epsilon, 0.0), (epsilon - SHARES.count * epsilon, SHARES.delta * delta)
+
+
 def counted(
     data: PrivateData,
     epsilon: float,
@@ -51,18 +57,18 @@ def counted(
     for ``SHARES.count`` of epsilon. What the curator plans afterwards, whatever the released number, satisfies the rest of
     epsilon and a part of delta; by basic composition both together satisfy the claim. Proof: ``counting.proof.md``.
     """
+    before, left = count_claims(epsilon, delta)
     options: dict[str, Any] = {"ledger": ledger, "subject": subject}
     first = Curator(
-        SHARES.count * epsilon,
-        0.0,
+        *before,
         random_state=None if random_state is None else int(random_state) + _OTHER_SEED,
         label=f"{label}: number of {subject.unit}s",
         **options,
     )
     release = Laplace(f"number of {subject.unit}s")
+    check_room(ledger, (before, left))
     first.plan(release)
     told = first.release(release, Bounded(np.array([data._number()]), 1.0, "l1"))
     n, noise = max(round(float(told[0])), 1), np.sqrt(2.0) * first.noise(release)
-    left = epsilon - first.epsilon, SHARES.delta * delta
     after = Curator(*left, random_state=random_state, label=label, prior=first, claim=(epsilon, delta), **options)
     return data.counted(n, float(noise), swing=swing), after

@@ -289,7 +289,7 @@ class LedgerAccount:
             before, after = account.balance, account.balance.plus(total_cost(events), claim)
             if not after.admitted:
                 raise BudgetExceededError(
-                    f"{_title(self)}: epsilon {before.spent:.4g} of {before.epsilon:g} is spent, "
+                    f"{title(self)}: epsilon {before.spent:.4g} of {before.epsilon:g} is spent, "
                     f"{max(before.epsilon - before.spent, 0):.4g} is left, and this would bring it to "
                     f"{after.spent:.4g} (delta={before.delta:g}); nothing was released"
                 )
@@ -364,7 +364,7 @@ def _known(accounts: dict[str, _Account], account: LedgerAccount) -> _Account:
     return accounts[name]
 
 
-def _title(account: LedgerAccount) -> str:
+def title(account: LedgerAccount) -> str:
     return f"account {account.name!r}" if account.ledger._chain.lasting else "budget"
 
 

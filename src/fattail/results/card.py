@@ -92,7 +92,9 @@ class Card:
         account: Any = None,
         notes: Sequence[str] = (),
     ) -> Card:
-        """The card of a fitted estimator; ``account`` is the one it was charged to, if any."""
+        """The card of a fitted estimator, or of a `Release`; ``account`` is the one it was charged to, if any."""
+        if isinstance(estimator, Release):
+            return cls.of_release(estimator, names=names, title=title, facts=facts, account=account, notes=notes)
         quantity, results = _results(estimator, names)
         about = {"estimator": type(estimator).__name__, "method": estimator.method} | dict(facts or {})
         limits = _limits(account)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.numbers import TINY
 from fattail.privacy.mechanisms import SmoothBounded
 from fattail.robust.base import check_scale
 from fattail.rows.data import PrivateData
@@ -42,7 +43,7 @@ class Attention:
     def mean(self, points: PrivateData) -> SmoothBounded:
         Z = points._gather(lambda block: np.asarray(block.X, dtype=np.float64))
         norms = np.sqrt(np.einsum("ij,ij->i", Z, Z))
-        Z = Z * np.minimum(1.0, self.radius / np.maximum(norms, 1e-300))[:, None]
+        Z = Z * np.minimum(1.0, self.radius / np.maximum(norms, TINY))[:, None]
         diameter = 2 * self.radius * (1 + 2.0**-40)  # points are pulled back up to rounding
         value, size = attention(Z, diameter, self.smoothness * (1 - 2.0**-8))
         # Rounded radii may miss the best point by as much; a constant covers what is too small to be squared.

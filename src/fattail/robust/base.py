@@ -32,6 +32,8 @@ Rows = Callable[[Block], tuple[Any, Factors]]
 
 # A row's bounded contribution is an integer of at most this size.
 ONE = 1 << 30
+# Scales are above this, so that their inverse is a finite float, and so is its product with a number up to 1e8.
+_LEAST_SCALE = 1e-300
 
 
 def own_rows(block: Block) -> tuple[Any, None]:
@@ -158,7 +160,7 @@ def check_rows(block: Block, V: Any, r: Factors, width: int) -> None:
 def check_scale(name: str, value: ArrayLike) -> None:
     """Refuse a bound that is not positive, finite and invertible."""
     array = np.asarray(value, dtype=np.float64)
-    if array.ndim > 1 or not np.all(np.isfinite(array) & (array > 1e-300)):
+    if array.ndim > 1 or not np.all(np.isfinite(array) & (array > _LEAST_SCALE)):
         raise ValueError(f"{name} must be positive and finite, got {value!r}")
 
 

@@ -56,7 +56,9 @@ class Gram:
             return weight * _kernels.exact_gram(dense, r, center, inverse, block.starts)[i, j]
 
         unit = self.radius**2 / (ONE * data.size(fold) * weight)
-        return Bounded(data._reduce(partial, fold), 5 * math.sqrt(2) * ONE, "l2", fold, unit=unit)
+        # One row (person) more or fewer adds or takes away one term, no longer than 1; two terms are at right angles at most.
+        reach = 1.0 if data.swing < 1 else math.sqrt(2)
+        return Bounded(data._reduce(partial, fold), 5 * reach * ONE, "l2", fold, unit=unit)
 
 
 def symmetric(triangle: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,6 +17,9 @@ from fattail.rows.order import Fold
 
 # For less, the global sensitivity serves: rounding in the smooth one would count.
 _LEAST_SMOOTHNESS = 2.0**-16
+# Bounds are brought between these: sums, differences and products with any noise scale keep their relative accuracy there. The
+# squares of both are normal floats.
+_LEAST_BOUND, _LARGEST_BOUND = 1e-150, 1e150
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,7 @@ class Trimmed:
             raise ValueError(f"trim must be >= 0 and smoothness > 0, got {self.trim!r} and {self.smoothness!r}")
 
     def mean(self, data: PrivateData, rows: Rows = own_rows, fold: Fold | None = None) -> SmoothBounded:
-        # Where sums, differences and products with any noise scale keep their relative accuracy.
-        bound = np.clip(np.asarray(self.bound, dtype=np.float64), 1e-150, 1e150)
+        bound = np.clip(np.asarray(self.bound, dtype=np.float64), _LEAST_BOUND, _LARGEST_BOUND)
 
         def values(block: Block) -> NDArray[np.float64]:
             with np.errstate(all="ignore"):

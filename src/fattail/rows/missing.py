@@ -12,6 +12,7 @@ A cell is missing if it is no finite number: NaN, a null, a masked cell, an infi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,19 @@ MISSING = (
     "Input contains NaN or infinity, or a label that is not declared: fill such cells in, or choose "
     'missing="drop" (rows without them count) or missing="zero"'
 )
+
+
+@contextmanager
+def missing_in_words() -> Iterator[None]:
+    """scikit-learn's message about missing cells, with our remedies in place of its own."""
+    try:
+        yield
+    except ValueError as error:
+        found = str(error).partition("\n")[0]
+        if "contains NaN" not in found and "contains infinity" not in found:
+            raise
+        remedy = 'fill such cells in, or choose missing="drop" (rows without them count) or missing="zero" (they count as 0)'
+        raise Refusal(f"{found.rstrip('.')}: {remedy}") from None
 
 
 def treated(source: Source, how: str) -> Source:

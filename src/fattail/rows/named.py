@@ -68,7 +68,11 @@ class NamedColumns:
     def numbers(self, name: Any) -> Floats:
         """A column of numbers; what is missing, or no number in a text file, is NaN."""
         column = self._columns[name] if isinstance(name, str) else name
-        return self._checked(target_of(column), name)
+        try:
+            numbers = target_of(column)
+        except Refusal as refusal:
+            raise Refusal(f"column {name!r}: {refusal}" if isinstance(name, str) else str(refusal)) from None
+        return self._checked(numbers, name)
 
     def labels(self, name: Any) -> Labels:
         """A column of labels: numbers as they are, anything else as objects; what is missing is None or NaN."""
@@ -127,6 +131,8 @@ def _plain(column: Any) -> NDArray[Any]:
     """Labels as an array: numbers in their own type, text and everything else as objects."""
     if not is_column(column):
         values = np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
+        if values.dtype.kind == "M":  # nanoseconds would become plain numbers
+            values = values.astype("datetime64[us]").astype(object)
         if values.dtype == object:
             return _narrowed(values)
         return values if number_type(values.dtype) is not None else values.astype(object)

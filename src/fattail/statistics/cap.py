@@ -17,7 +17,9 @@ _DOUBT = 1e-3
 """Chance that noise shows persons in some octave where there are none; it halves with every octave beyond the fullest one, since
 a cap that is twice too large costs twice as much."""
 _FURTHER = 6
-"""Octaves beyond the last one seen that may yet hold rows, each in proportion as the last two seen."""
+"""Octaves beyond the last one seen that may yet hold rows."""
+_UNSEEN = 0.05
+"""Chance that noise hides more persons of one such octave than are allowed for."""
 _MIDDLES: Floats = (3 * np.exp2(np.arange(OCTAVES)) - 1) / 2
 """Middle of the row numbers of an octave: 1, 2 to 3, 4 to 7 and so on."""
 
@@ -65,13 +67,33 @@ def release_cap(curator: Curator, release: Laplace, sums: Laplace, units: Contri
     best = int(np.argmin(np.hypot(noise, (rows - kept) / groups)))
     capped = np.minimum(_MIDDLES, caps[best])
     uneven = float(seen @ capped**2 / (caps[best] * (seen @ capped)))
-    unseen = _unseen_rows(seen * _MIDDLES)
+    unseen = _unseen_rows(seen * _MIDDLES, np.maximum(noisy, 0.0) + scale * math.log(1 / (2 * _UNSEEN)))
     return Cap(int(caps[best]), min(uneven, 1.0), max(float((rows + unseen - kept[best]) / (rows + unseen)), 0.0))
 
 
-def _unseen_rows(rows: Floats) -> float:
-    """Rows in octaves that do not show: the numbers of rows by octave go on as the last two that do."""
+def _unseen_rows(rows: Floats, most: Floats) -> float:
+    """Rows in the octaves beyond the last one that shows, extrapolated, of at most ``most`` persons in each octave.
+
+    Parameters
+    ----------
+    rows : ndarray
+        Rows by octave, 0 where none show.
+    most : ndarray
+        Upper limits of the numbers of persons by octave.
+
+    Notes
+    -----
+    A power law has numbers of rows that fall by a constant ratio from octave to octave. If they still rise in the last octave
+    that shows, as they do where most persons have about equally many rows, the ratio goes on falling until it is below one.
+    """
     last = int(np.flatnonzero(rows)[-1])
-    before = float(rows[last - 1]) if last else 0.0
-    ratio = min(float(rows[last]) / before, 1.0) if before else 0.0
-    return float(rows[last]) * sum(ratio**k for k in range(1, _FURTHER + 1))
+    before = float(rows[last - 1]) if last >= 1 else 0.0
+    first = float(rows[last - 2] or most[last - 2] * _MIDDLES[last - 2]) if last >= 2 else math.inf
+    ratio = float(rows[last]) / before if before else 0.0
+    change = min(ratio * first / before, 1.0) if before else 1.0
+    octave, unseen = float(rows[last]), 0.0
+    for k in range(last + 1, min(last + 1 + _FURTHER, OCTAVES)):
+        ratio *= change if ratio >= 1 else 1.0
+        octave = min(octave * min(ratio, 1.0), float(most[k] * _MIDDLES[k]))
+        unseen += octave
+    return unseen

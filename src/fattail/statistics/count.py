@@ -99,7 +99,7 @@ def count(
         source=source,
     )
     units = asked.read(data)
-    if asked.size_is_public:
+    if asked.is_public and by is None and not asked.is_capped:  # no cell is looked at, so none can be missing
         unit = "row" if person is None else "person"
         assert units.n is not None
         free = PrivacyReport(0.0, 0.0, 0.0, unit=unit, relation=relation, label="count: public under replace-one")
@@ -130,7 +130,7 @@ def count(
         reach = discrete_laplace_reach(curator.noise(counts, units.moves), confidence) + (person is not None)
         # Where rows beyond the cap were lost, all of them may be in this group, or none.
         ends = cap.most * np.stack((value - reach, (value + reach) * (1 + cap.lost) / (1 - cap.lost)), axis=1)
-        value, ends = cap.most * value / (1 - cap.lost), np.maximum(ends, 0.0)
+        value, ends = np.maximum(cap.most * value / (1 - cap.lost), 0.0), np.maximum(ends, 0.0)
     if by is None:
         return Release(float(value[0]), tuple(ends[0].tolist()), curator.report(), confidence=confidence, quantity="count")
     return Release(value, ends, curator.report(), names, confidence, quantity="count")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,28 @@ _TABLE = 1 << 22
 
 def check_groups(groups: Sequence[Any]) -> tuple[Name, ...]:
     """Declared groups: at least one, all different, each text or a number."""
-    names = tuple(name.item() if isinstance(name, np.generic) else name for name in groups)
+    names = tuple(_spelled(name.item() if isinstance(name, np.generic) else name) for name in groups)
     if isinstance(groups, (str, bytes)) or not names:
         raise ValueError(f"groups must be a list of names, got {groups!r}")
     wrong = [name for name in names if not isinstance(name, (str, int, float)) or name != name]
     if wrong:
-        raise ValueError(f"a group is text or a number, got {wrong[:3]}")
+        raise ValueError(f"a group is text, a number or a date, got {wrong[:3]}")
     if len(set(names)) < len(names):
         raise ValueError("groups must be different from each other")
     return names
+
+
+def _spelled(label: Any) -> Any:
+    """A date as ISO text, with the time of day unless that is midnight; anything else as it is.
+
+    Examples
+    --------
+    >>> _spelled(datetime(2026, 1, 31)), _spelled(datetime(2026, 1, 31, 8, 30)), _spelled(2.5)
+    ('2026-01-31', '2026-01-31 08:30:00', 2.5)
+    """
+    if isinstance(label, datetime):
+        return label.isoformat(sep=" ").removesuffix(" 00:00:00")
+    return label.isoformat() if isinstance(label, date) else label
 
 
 def declared_codes(labels: NDArray[Any], groups: Sequence[Name]) -> Codes:
@@ -50,8 +64,8 @@ def declared_codes(labels: NDArray[Any], groups: Sequence[Name]) -> Codes:
         try:
             codes[i] = known[label]
         except KeyError:
-            text = str(label)
-            code = texts.get(text)
+            text = str(_spelled(label))
+            code = texts.get(text, texts.get(str(label)))
             known[label] = codes[i] = numbers.get(_number(text), -1) if code is None else code
         except TypeError:  # a cell that cannot be a key is no name
             codes[i] = -1
@@ -107,8 +121,9 @@ def occurring_codes(labels: NDArray[Any]) -> tuple[Codes, list[Name]]:
         codes = codes.astype(np.int64).reshape(-1)
         whole = np.isfinite(kinds)
         place = np.where(whole, np.cumsum(whole) - 1, -1)
-        return place[codes], [int(k) if k == int(k) else float(k) for k in kinds[whole].tolist()]
-    texts = [None if label is None else str(label) for label in labels.tolist()]
+        name_of = bool if labels.dtype.kind == "b" else int
+        return place[codes], [name_of(k) if k == int(k) else float(k) for k in kinds[whole].tolist()]
+    texts = [None if label is None else str(_spelled(label)) for label in labels.tolist()]
     names = sorted({text for text in texts if text is not None})
     place_of = {name: k for k, name in enumerate(names)} | {None: -1}
     return np.array([place_of[text] for text in texts], dtype=np.int64), list(names)

@@ -22,7 +22,7 @@ from fattail.statistics.estimate import GroupEstimate
 from fattail.statistics.intervals import p_value
 from fattail.statistics.labels import Name
 from fattail.statistics.plan import RULES, plan_groups
-from fattail.statistics.question import WEIGHTS, Question
+from fattail.statistics.question import NEEDS_BY, SOURCE_OPTIONS, Question, check_weight
 from fattail.statistics.shape import release_shape
 
 
@@ -102,15 +102,20 @@ def mean(
     >>> by_region.groups, by_region.value.shape, by_region.interval.shape
     (('north', 'south'), (2,), (2, 2))
     """
-    if weight not in WEIGHTS:
-        raise ValueError(f"weight must be one of {', '.join(WEIGHTS)}; got {weight!r}")
+    check_weight(weight, person)
+    unknown = sorted(set(options) - set(DPMean().get_params()) - set(SOURCE_OPTIONS))
+    if unknown:
+        raise TypeError(f"there is no option {', '.join(map(repr, unknown))}")
     plain = by is None and person is None and relation == "replace-one" and missing in ("error", "zero")
-    source: dict[str, Any] = {k: options.pop(k) for k in ("delimiter", "quoted_newlines") if k in options}
+    source: dict[str, Any] = {k: options.pop(k) for k in SOURCE_OPTIONS if k in options}
     if plain:
+        if isinstance(groups, (str, Sequence, np.ndarray)):
+            raise ValueError(NEEDS_BY)
         if groups is not None:
             options["groups"] = groups  # the blocks of a median of means
         options |= {"confidence": confidence, "random_state": random_state, "ledger": ledger}
-        return _plain_mean(_array(data, column, source, missing), epsilon, delta, options)
+        names = tuple(column) if isinstance(column, (list, tuple)) else None
+        return _plain_mean(_array(data, column, source, missing), names, epsilon, delta, options)
     _refuse(options)
     asked = Question(
         by=by,
@@ -245,6 +250,7 @@ def difference(
     assert estimate is not None
     values = estimate.means()
     low, high = estimate.difference_interval(confidence)
+    _warn(np.array([[low, high]]))
     return Release(
         float(values[0] - values[1]),
         (float(low), float(high)),
@@ -282,8 +288,13 @@ def _column(data: Any, column: Any) -> Any:
         values = (
             target_of(data) if is_column(data) else None if isinstance(data, str) or hasattr(data, "keys") else array_of(data)
         )
-        if values is None or values.ndim != 1:
+        if values is None:
             raise ValueError("which column? mean(data, 'cost', by='region')")
+        if values.ndim != 1:
+            raise ValueError(
+                "by groups, persons or add-remove, and with missing='drop', a question is about one column: pass an array of "
+                f"shape (n,), got shape {values.shape}"
+            )
         return values
     return column
 
@@ -296,7 +307,7 @@ def _refuse(options: dict[str, Any]) -> None:
         )
 
 
-def _plain_mean(array: Any, epsilon: float, delta: float, options: dict[str, Any]) -> Release:
+def _plain_mean(array: Any, names: tuple[Any, ...] | None, epsilon: float, delta: float, options: dict[str, Any]) -> Release:
     if array.ndim not in (1, 2):
         raise ValueError(f"mean needs an array of shape (n,) or (n, d), got {array.ndim} dimensions")
     fitted = DPMean(epsilon=epsilon, delta=delta, **options).fit(array.reshape(-1, 1) if array.ndim == 1 else array)
@@ -305,7 +316,7 @@ def _plain_mean(array: Any, epsilon: float, delta: float, options: dict[str, Any
         low, high = fitted.interval_[0]
         ends = (float(low), float(high))
         return Release(float(fitted.mean_[0]), ends, fitted.privacy_, confidence=confidence, quantity="mean")
-    return Release(fitted.mean_, fitted.interval_, fitted.privacy_, confidence=confidence, quantity="mean")
+    return Release(fitted.mean_, fitted.interval_, fitted.privacy_, names, confidence, quantity="mean")
 
 
 def _grouped(asked: Question, data: Any, column: Any, quantity: str) -> Release:
@@ -367,7 +378,8 @@ def _warn(interval: Any) -> None:
     """Say where an interval is infinite, from releases alone."""
     unbounded = np.isinf(interval).any(axis=1)
     if unbounded.any():
+        many = f"{int(unbounded.sum())} of {len(unbounded)} intervals are infinite: their groups hold"
         warn_utility(
-            f"{int(unbounded.sum())} of {len(unbounded)} intervals are infinite: these groups hold too few units to tell, or a "
-            "tail of the column may have no mean"
+            f"{many if len(unbounded) > 1 else 'the interval is infinite: there are'} too few units to tell, or a tail of the "
+            "column may have no mean"
         )

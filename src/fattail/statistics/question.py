@@ -24,6 +24,16 @@ Floats = NDArray[np.float64]
 RELATIONS = ("replace-one", "add-remove")
 MISSING = ("error", "zero", "drop")
 WEIGHTS = ("persons", "rows")
+SOURCE_OPTIONS = ("delimiter", "quoted_newlines")
+NEEDS_BY = "groups need by=, the column that holds them"
+
+
+def check_weight(weight: str, person: Any) -> None:
+    """Refuse a weight that is unknown or has no meaning without persons."""
+    if weight not in WEIGHTS:
+        raise ValueError(f"weight must be one of {', '.join(WEIGHTS)}; got {weight!r}")
+    if weight == "rows" and person is None:
+        raise ValueError("weight='rows' is for person=: without it every row counts once anyway")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,13 +70,15 @@ class Question:
             raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
         if self.missing not in MISSING:
             raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}")
-        if self.weight not in WEIGHTS:
-            raise ValueError(f"weight must be one of {', '.join(WEIGHTS)}; got {self.weight!r}")
+        check_weight(self.weight, self.person)
         if self.relation not in RELATIONS:
             raise ValueError(f"relation must be one of {', '.join(RELATIONS)}; got {self.relation!r}")
+        unknown = sorted(set(self.source or ()) - set(SOURCE_OPTIONS))
+        if unknown:
+            raise TypeError(f"there is no option {', '.join(map(repr, unknown))}")
         if self.groups is not None:
             if self.by is None:
-                raise ValueError("groups need by=, the column that holds them")
+                raise ValueError(NEEDS_BY)
             object.__setattr__(self, "groups", check_groups(self.groups))
         elif self.by is not None and not self.delta > 0:
             raise ValueError("finding groups privately needs delta > 0; give their names with groups=[...] instead")
@@ -103,8 +115,8 @@ class Question:
             finite = np.isfinite(values)
             if self.missing == "error" and not finite.all():
                 raise Refusal(
-                    "the column holds NaN, infinity or cells that are no numbers; choose missing='drop' to leave such rows out, "
-                    "or missing='zero' to count them as 0"
+                    f"{f'column {column!r}' if isinstance(column, str) else 'the column'} holds NaN, infinity or cells that are "
+                    "no numbers; choose missing='drop' to leave such rows out, or missing='zero' to count them as 0"
                 )
             values = np.where(finite, values, 0.0)
             counts = finite if self.missing == "drop" else counts

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.estimates import Estimate, Noise, noise_std, per_column, pure_is_better
 from fattail.algorithms.registry import registered
-from fattail.columns import DescriptionPlan, Ends, choose_ends, clipped_square, describe, find_locations
+from fattail.columns import DENSE_GRID, GRID, DescriptionPlan, Ends, choose_ends, clipped_square, describe, find_locations
 from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
 from fattail.robust import Clip
 from fattail.robust.base import ONE
@@ -27,14 +27,21 @@ _NORMAL = float(ndtri(0.975))  # doubts are two-sided bounds at 95 %
 class MeanShares:
     """Shares of the budget, functions of what ``n epsilon`` would be for one column with as much noise.
 
-    A selection among m cells misses the one that holds all rows with a chance of about ``m exp(-n epsilon / 4)``: 60 for a
-    stage of 512 cells leave 2e-4. The shares of the counts were chosen with ``benchmarks/tuning/columns.py``.
+    A selection gets what ``LocationGrid.stage`` says it needs. The shares of the counts were chosen with
+    ``benchmarks/tuning/columns.py``.
     """
 
-    stage: float = 60.0
-    """``n epsilon`` of one stage of the location."""
-    stages: tuple[float, ...] = (200.0, 700.0, 1400.0, 2500.0)
-    """``n epsilon`` from which on there is one more stage."""
+    stages: tuple[float, ...] = (1000.0, 2500.0)
+    """``n epsilon`` from which on there is one more stage on the dense grids."""
+    plenty: float = 10_000.0
+    """``n epsilon`` from which on stages are cheap, grids are small and there are as many stages as a double has digits for."""
+    plenty_stages: int = 5
+    lost: float = 3e-7
+    """Chance that some stage misses a column that is one spike, from ``n epsilon`` of ``safe`` on (with the public weights at
+    most 1e-6 for numbers up to 1e8), ..."""
+    safe: float = 2000.0
+    lost_few: float = 1e-4
+    """... and below."""
     least_location: float = 0.03
     most_location: float = 0.5
     few: float = 500.0
@@ -67,8 +74,10 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     _warn_of_few_rows(n, rows, multiplier)
     if rows < SHARES.location_only:
         return None
-    stages = 1 + sum(rows > least for least in SHARES.stages)
-    location = min(max(SHARES.stage * stages / rows, SHARES.least_location), SHARES.most_location)
+    grid = GRID if rows > SHARES.plenty else DENSE_GRID
+    stages = SHARES.plenty_stages if grid is GRID else 1 + sum(rows > least for least in SHARES.stages)
+    stage = grid.stage((SHARES.lost if rows >= SHARES.safe else SHARES.lost_few) / stages) / rows
+    location = min(max(stages * (stage if pure else stage**2 / 2), SHARES.least_location), SHARES.most_location)
     many = min(max(math.log(rows / SHARES.few) / math.log(SHARES.many / SHARES.few), 0.0), 1.0)
     counts = SHARES.counts_few + many * (SHARES.counts_many - SHARES.counts_few)
     counts = min(counts, SHARES.most_counts * (1 - location))
@@ -76,9 +85,9 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     names = [f"location {k + 1}" for k in range(stages)]
     if pure:
         looks = tuple(TopK(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
-        return DescriptionPlan(looks, Laplace("counts", counts**2 / 2)), Laplace("mean", mean**2 / 2)
+        return DescriptionPlan(looks, Laplace("counts", counts**2 / 2), grid), Laplace("mean", mean**2 / 2)
     looks = tuple(TopK(name, location / stages / 2, count=d) for name in names)
-    return DescriptionPlan(looks, Gaussian("counts", counts / 2)), Gaussian("mean", mean / 2)
+    return DescriptionPlan(looks, Gaussian("counts", counts / 2), grid), Gaussian("mean", mean / 2)
 
 
 def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:

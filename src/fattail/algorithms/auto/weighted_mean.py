@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.warnings import warn_utility
 from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.algorithms.parts.scale import magnitude_quantile
 from fattail.privacy import Curator, PrivacyReport, TopK
@@ -26,6 +27,11 @@ class RowShares:
     """A first mean, over persons: it needs to be near, not precise."""
     quantile: float = 0.95
     """Persons that the cap should leave as they are."""
+
+    @property
+    def all(self) -> tuple[float, float, float]:
+        """Shares of the three steps."""
+        return self.cap, self.center, 1 - self.cap - self.center
 
 
 SHARES = RowShares()
@@ -60,7 +66,7 @@ def mean_of_rows(
     cap = magnitude_quantile(first, select, data.row_counts(), lambda block: block.X[:, 0], SHARES.quantile)
     second = curator(SHARES.center)
     center = adaptive_mean(second, data.averages()).value
-    third = curator(1 - SHARES.cap - SHARES.center)
+    third = curator(SHARES.all[-1])
     both = adaptive_mean(third, data.weighted(max(cap, 1.0), center))
     sums, weight = both.value[:-1], both.value[-1]
     # Each of the two holds with half of the doubt.
@@ -71,5 +77,7 @@ def mean_of_rows(
     interval = np.stack([ratios.min(axis=(0, 2)), ratios.max(axis=(0, 2))], axis=1)
     if not low > 0:
         interval[:] = -np.inf, np.inf
+    if np.isinf(interval).any():
+        warn_utility("weight='rows' at this budget: the weights or a tail are too uncertain, so intervals are infinite")
     value = center + sums / max(float(weight), low, np.finfo(float).tiny)
     return value, center[:, None] + interval, [c.report() for c in (first, second, third)]

@@ -27,8 +27,14 @@ LOW, HIGH, SHIFT = -60, 64, 1  # octaves of round one, 2**SHIFT to a cell: what 
 FINE = 32  # uniform cells of the later rounds, and one beyond either end
 TAIL = 0.15  # the spread is half the distance between this quantile and its mirror image
 ROUNDS = 4
-PLENTY = 0.005  # noise of counts, as a share of the rows, from which on to repeat them is not worth a pass
+PRECISE = 0.005  # noise of counts, as a share of the rows, below which counting again is not worth a pass
 DUMMY = 20  # octaves of a hidden column among which ones must stand out; they are likelier than the others
+
+# The next three were set by hand in the first versions; benchmarks/regression.py measures what they change.
+VISIBLE = 1.5  # standard deviations of the noise below which the count of a uniform cell is taken for zero
+HOPELESS = 1.5  # multiple of the rows; where a count must exceed even that to stand out, no column will
+MAJORITY = 0.6  # share of the rows that cells must surely hold before the next round looks only at them; below 1 - 2 TAIL
+LEAST_COUNT = 1e-9  # least divisor of a position within a cell: far below one row, so that it acts on empty cells only
 
 _CELLS = (HIGH - LOW) >> SHIFT  # of either sign
 _EDGES = np.ldexp(1.0, np.arange(LOW, HIGH + 1, 1 << SHIFT))
@@ -46,7 +52,7 @@ def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
 
     Public arithmetic on what `center_and_scale` would compare if it had this share of the budget.
     """
-    return _certain(DUMMY * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > 1.5 * n
+    return _certain(DUMMY * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > HOPELESS * n
 
 
 def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
@@ -66,7 +72,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     # No cell without rows passes: a false one would be off by many orders of magnitude.
     seen = np.where(coarse > _certain(coarse.size) * noise, coarse, 0.0)
     for j in np.flatnonzero(seen.sum(axis=1) < data.n / 2):
-        seen[j] = max(seen[j], _together(coarse[j], noise, _certain(coarse.size)), key=np.sum)
+        seen[j] = max(seen[j], _run_that_stands_out(coarse[j], noise, _certain(coarse.size)), key=np.sum)
 
     def zoom(spans: Floats) -> tuple[Floats, Floats]:
         low = spans[:, 0]
@@ -81,10 +87,10 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     def measure(counts: Floats, edges: Floats) -> tuple[Floats, Floats]:
         center, scale = np.zeros(width), np.empty(width)
         for j in range(width):
-            center[j], scale[j] = _center_and_spread(edges[j], np.where(counts[j] < 1.5 * noise, 0.0, counts[j]), data.n / 4)
+            center[j], scale[j] = _center_and_spread(edges[j], np.where(counts[j] < VISIBLE * noise, 0.0, counts[j]), data.n / 4)
             scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
             if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
-                scale[j] = math.inf  # constant, or lost in the noise
+                scale[j] = math.inf  # constant, or too few rows differ to be seen in the noise
         return center, scale
 
     # Where few cells hold most rows, look closer; elsewhere count again and average.
@@ -98,7 +104,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
         _unhide(curator, release, data, with_y, hidden, center, scale)
         return center, scale
     spans, closer = _closer(twice, edges, noise, data.n, 2)
-    if noise <= PLENTY * data.n and not np.any(closer):
+    if noise <= PRECISE * data.n and not np.any(closer):
         curator.waive(release)
         return center, scale
     again, edges = zoom(spans)
@@ -129,9 +135,9 @@ def _unhide(
 
 def _closer(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
     """Spans to look at next: of the cells between the outer quantiles, where so many surely hold most rows, or the same."""
-    narrow = np.array([_span(e, c, 1.5 * noise) for e, c in zip(edges, counts, strict=True)])
+    narrow = np.array([_span(e, c, VISIBLE * noise) for e, c in zip(edges, counts, strict=True)])
     between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
-    close = (counts * between).sum(axis=1) > 0.6 * n + 3 * noise * math.sqrt(cells)
+    close = (counts * between).sum(axis=1) > MAJORITY * n + 3 * noise * math.sqrt(cells)
     close &= narrow[:, 1] - narrow[:, 0] <= (cells + 0.5) * (edges[:, 1] - edges[:, 0])
     return np.where(close[:, None], narrow, edges[:, [1, -2]]), close
 
@@ -141,7 +147,7 @@ def _certain(cells: int) -> float:
     return math.sqrt(2 * math.log(cells)) + 1
 
 
-def _together(counts: Floats, noise: float, certain: float) -> Floats:
+def _run_that_stands_out(counts: Floats, noise: float, certain: float) -> Floats:
     """Counts of the run of octaves, of both signs, that stands out most; zeros if none does.
 
     A column that spreads over octaves and both signs may show in no cell by itself.
@@ -160,7 +166,7 @@ def _quantile(edges: Floats, counts: Floats, q: float) -> float:
     """Quantile of counts in cells, linear within a cell."""
     total = np.concatenate([[0.0], np.cumsum(counts)])
     k = min(int(np.searchsorted(total[1:], q * total[-1], side="right")), len(counts) - 1)
-    inside = (q * total[-1] - total[k]) / max(total[k + 1] - total[k], 1e-9)
+    inside = (q * total[-1] - total[k]) / max(total[k + 1] - total[k], LEAST_COUNT)
     return float(edges[k] + (edges[k + 1] - edges[k]) * min(max(inside, 0.0), 1.0))
 
 
@@ -193,13 +199,13 @@ def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: i
     alone = math.sqrt(float(np.sum(seen * away**2)) / max(float(seen.sum()), 1.0))
     if alone > 0 and not seen[_CELLS] > n / 2:
         return alone
-    # What is not zero may be spread over octaves few of which stand out: try them together. A scale too
+    # What is not zero may be spread over octaves few of which stand out: try runs of them. A scale too
     # small would leave the longest rows to chance, one too large costs little beside leaving the column out.
     best, spread = math.sqrt(2 * math.log(coarse.size * 64)) + 1.0, 0.0
     for length in (1, 2, 4):
-        together = np.convolve(np.where(away > 0, coarse, 0.0), np.ones(length), "valid")
-        k = int(np.argmax(together))
-        if together[k] > best * noise * math.sqrt(length):
-            best = together[k] / (noise * math.sqrt(length))
-            spread = float(np.max(away[k : k + length])) / 2 * math.sqrt(min(together[k] / n, 1.0))
+        sums = np.convolve(np.where(away > 0, coarse, 0.0), np.ones(length), "valid")
+        k = int(np.argmax(sums))
+        if sums[k] > best * noise * math.sqrt(length):
+            best = sums[k] / (noise * math.sqrt(length))
+            spread = float(np.max(away[k : k + length])) / 2 * math.sqrt(min(sums[k] / n, 1.0))
     return max(alone, spread)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
+from fattail._tools.numbers import TINY
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.columns import ROUNDS, center_and_scale, table
 from fattail.catalog import Offered
@@ -35,6 +36,9 @@ WIDEST = 500  # columns beyond which a matrix of moments is all noise
 # A penalty, per column of unit scale, that leaves nothing of a coefficient. With much more of it the equations of a step
 # are singular in floating point, and a fit that is paid for would fail.
 _STRONGEST = 1e12
+# Least eigenvalue of released second moments, in private units (an ordinary direction has about 1), where the noise sets no
+# higher one: inverse roots stay below a thousand. Set by hand in the first version; it acts only where there is hardly any noise.
+_LEAST_EIGENVALUE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,7 @@ class Problem:
         moved = w - step * shape.T @ slope
         if math.isfinite(reach):
             size = float(np.linalg.norm(self.in_u(moved)))
-            moved = moved * min(1.0, reach / max(size, 1e-300))
+            moved = moved * min(1.0, reach / max(size, TINY))
         norm = float(np.linalg.norm(moved[:-1] / self.frame.scale)) * self.size
         if norm > self.target.radius:
             moved[:-1] *= self.target.radius / norm
@@ -231,6 +235,23 @@ class Units:
 
     @classmethod
     def planned(cls, p: int, columns: float = 0.06, moments: float = 0.1, radius: float = 1.5, shapes: int = 1) -> Units:
+        """Releases for rows of ``p`` numbers.
+
+        The defaults serve the papers' descents. They were set by hand in the first version; ``benchmarks/regression.py``
+        measures what they change.
+
+        Parameters
+        ----------
+        p : int
+        columns, moments : float
+            Shares of the budget for the counts of columns, and for each matrix of second moments.
+            ``defaults.DESCENT_SHARE`` is what they leave.
+        radius : float
+            Length beyond which rows are pulled back, in units of ``sqrt(p)``, the root mean square length of rows whose
+            columns have unit variance.
+        shapes : int
+            Matrices of second moments.
+        """
         return cls(
             Gaussian("column counts", columns, count=ROUNDS),
             Gaussian("second moments", moments * shapes, count=shapes),
@@ -242,15 +263,20 @@ class Units:
 
 
 def prepare(
-    curator: Curator, units: Units, data: PrivateData, target: Target, few: PrivateData | None = None, visible: bool = False
+    curator: Curator,
+    units: Units,
+    data: PrivateData,
+    target: Target,
+    count_rows: PrivateData | None = None,
+    visible: bool = False,
 ) -> Problem:
     """Find units privately: after it, every direction of u has about unit variance, and so has the response.
 
-    Counts are over ``few`` rows, where given. ``visible`` leaves out directions whose variance does not
+    Columns are counted over ``count_rows``, where given. ``visible`` leaves out directions whose variance does not
     exceed the noise of its release.
     """
     p = data.d + 1
-    center, scale = center_and_scale(curator, units.columns, few or data, target.has_unit)
+    center, scale = center_and_scale(curator, units.columns, count_rows or data, target.has_unit)
     level, size = (float(center[-1]), float(scale[-1])) if target.has_unit else (0.0, 1.0)
     size = size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
@@ -285,7 +311,7 @@ def reshape(
     noise = curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
     values, vectors = np.linalg.eigh(moments)
     # Below the size of the noise an eigenvalue says nothing.
-    floor = max(noise * math.sqrt(2 * problem.p), 1e-6)
+    floor = max(noise * math.sqrt(2 * problem.p), _LEAST_EIGENVALUE)
     root = (vectors / np.sqrt(np.maximum(values, floor))).T
     if visible:
         root = root[(values > floor) | (values == values[-1])]

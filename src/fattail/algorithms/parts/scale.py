@@ -10,6 +10,7 @@ cost; they shift scores by constants, which privacy does not see. Proofs: ``algo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,38 @@ from fattail.rows.data import Block, PrivateData
 
 # Edges 2^LOW .. 2^HIGH. Beyond them, bounds and their inverses would leave the floats.
 LOW, HIGH = -900, 900
+
+
+@dataclass(frozen=True)
+class ScalePrior:
+    """Public preferences among candidates: they decide where the counts leave a choice, and privacy does not depend on them.
+
+    Logarithms of weights are in units of the noise of the selection, exponents and widths in octaves. All were set by hand in
+    the first versions; ``benchmarks/means.py`` and ``benchmarks/sparse.py`` measure what they change.
+    """
+
+    everyday: float = 5.0
+    """Exponent of the most familiar magnitude, 2**5 = 32: between shares and amounts of money."""
+    zero: float = 5.0
+    """Log weight of a median of exactly zero, against 0 for the most familiar magnitude: many columns are mostly zeros."""
+    clear_rank: float = 12.0
+    """Rows beyond a scale, in units of the noise: its quarter, which the score allows, is then three units above nothing."""
+    above_center: float = 6.0
+    """Octaves by which a scale usually exceeds its column's center at most: by a factor of 64, ..."""
+    least_usual: float = 3.0
+    """... and whatever the center, scales up to 2**3 are usual; ..."""
+    usual_around_zero: float = 12.0
+    """... a center of zero says nothing about the scale, and 2**12 = 4096 is usual."""
+    scale_weight: float = 1.25
+    """How much familiarity counts for scales, relative to medians."""
+    scale_width: float = 12.0
+    """Octaves from the most familiar scale at which the weight has fallen to a quarter, before ``scale_weight``."""
+    far_octave: float = 1.06
+    """Noise deviations by which four octaves must show more per octave above those with most rows: a scale that is twice too
+    large costs twice as much."""
+
+
+PRIOR = ScalePrior()
 
 Values = Callable[[Block], NDArray[Any]]
 Floats = NDArray[np.float64]
@@ -69,7 +102,7 @@ def magnitude_quantile(
         _kernels.log_histogram(sizes(block), LOW, bins, 1, out[0])
 
     miss = _missed(totals(data, (1, bins), codes, fold, count=count)[0], q * data.size(fold))
-    # Few rows leave the choice to noise: then let it not be one of the thousand octaves that nobody's numbers have.
+    # Few rows leave the choice to noise: a prior weight keeps it from selecting an absurd scale.
     weight = _familiarity(np.arange(LOW, LOW + bins, dtype=np.float64), 8.0) * curator.noise(selection)
     chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(weight))[0]
     return float(2.0 ** min(LOW + int(chosen), HIGH))
@@ -116,7 +149,7 @@ def _missed(cells: NDArray[Any], rank: float) -> Floats:
 
 def _familiarity(exponent: Floats, width: float) -> Floats:
     """Log of a public weight: numbers of everyday size first, none excluded."""
-    result: Floats = -2.0 * np.log1p(((exponent - 5.0) / width) ** 2)
+    result: Floats = -2.0 * np.log1p(((exponent - PRIOR.everyday) / width) ** 2)
     return result
 
 
@@ -147,14 +180,14 @@ def column_medians(
     *Privacy.* As ``magnitude_quantile``, on the cells of a signed grid: each column is one
     selection with scores of sensitivity 1.
     """
-    favour = 5.0 if center is None else 0.0  # zero is a common value; an answer to refine is not
+    favor = PRIOR.zero if center is None else 0.0  # zero is a common value; an answer to refine is not
     if center is None:
         center = np.zeros(data.d if columns is None else columns.size)
     counts = _column_counts(data, center, _LOCATION_STEPS, fold, columns)
     edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _LOCATION_STEPS)
     positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
     values = np.concatenate((-positive[::-1], [0.0], positive))
-    weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], favour)
+    weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], favor)
     weight = np.concatenate((weight, _familiarity(np.log2(positive), 16.0)))
     weight = _few_bits(weight * curator.noise(selection))
     half = data.size(fold) / 2
@@ -193,14 +226,16 @@ def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: 
     edges, rows, noise = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS), data.size(fold), curator.noise(selection)
     exponent = np.log2(edges)
     # Far enough above the noise of the selection; a quarter of it needs few bits too.
-    rank = 4 * _few_bits(min(12.0 * noise, rows / 2) / 4)
+    rank = 4 * _few_bits(min(PRIOR.clear_rank * noise, rows / 2) / 4)
     scales = np.empty(len(center))
     for j, c in enumerate(center):
         beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
         nearer = np.concatenate((np.full(2 * _SCALE_STEPS, rows), beyond[: -2 * _SCALE_STEPS]))
         miss = np.maximum(beyond - rank / 4, 0.0) + np.maximum(rank - nearer, 0.0)
-        usual = max(np.log2(abs(c)) + 6.0, 3.0) if c else 12.0  # rarely is a scale much larger
-        weight = 1.25 * _familiarity(exponent, 12.0) - 16.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
+        # Rarely is a scale much larger.
+        usual = max(np.log2(abs(c)) + PRIOR.above_center, PRIOR.least_usual) if c else PRIOR.usual_around_zero
+        weight = PRIOR.scale_weight * _familiarity(exponent, PRIOR.scale_width)
+        weight -= 16.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
         weight[0] = 0.0  # no spread at all
         scales[j] = edges[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(noise * weight))[0]]
     return scales
@@ -300,7 +335,7 @@ def _last_seen(counts: Floats, noise: float) -> int:
     strange = np.maximum(np.arange(len(four)) - _OCTAVES - 20, 0)
     least = least_seen(noise)
     for wanted in (max(least, min(6 * least, float(four.max()) / 16)), least):
-        seen = np.flatnonzero(four > wanted + noise * (1.06 * above + 0.5 * strange))
+        seen = np.flatnonzero(four > wanted + noise * (PRIOR.far_octave * above + 0.5 * strange))
         if seen.size:
             return int(seen[-1]) + 1
     return 0

@@ -18,6 +18,7 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from fattail import _kernels
+from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.geometry import shrink
 from fattail.algorithms.parts.scale import magnitude_quantile
 from fattail.algorithms.parts.support_moments import inverse_moments, inverted
@@ -40,6 +41,40 @@ ROUGHLY = 1.5
 FARTHEST = 3.0
 # Earlier estimates are worse than their distance from a later one shows: both err in the same direction.
 DOUBT = 4.0
+
+
+@dataclass(frozen=True)
+class FitLimits:
+    """Where arithmetic on releases stops trusting them.
+
+    Where nothing else is said, set by hand in the first versions; ``benchmarks/sparse.py`` measures what they change.
+    """
+
+    smallest: float = 1e-60
+    largest: float = 1e60
+    """Scales are brought between these, so that fourth powers of them and of their inverses are finite floats."""
+    label_share: float = 0.01
+    """A released share of labels is taken to lie at least this far from 0 and 1: log-odds within 4.6."""
+    row_quantile: float = 0.6
+    """Quantile of row norms to which longer rows are pulled back before second moments are taken."""
+    unclipped: float = 0.1
+    """Least share of gradients that is taken not to be clipped. About ``QUANTILE`` are not; less than this comes of noise."""
+    curvature_weight: float = 0.3
+    """Size of the released curvature relative to the clip: at 0.3 the noise of gradients grows by sqrt(1 + 0.3^2 / 4), 1.1 %."""
+    least_variance: float = 1e-6
+    most_variance: float = 1e6
+    """Variance of predictions, in log-odds: outside these, coefficients are zero or noise and say nothing about the curvature."""
+    along: float = 0.1
+    """Least curvature along the coefficients over that across them; it is the inverse of the longest stretch of a step."""
+    information: float = 0.02
+    """Least mean of p (1 - p), which is 0.25 at most: that of labels of which 2 % are ones."""
+    decided: float = 0.1
+    """Noise in a change of gradients over that change, below which it sets the length of the next step."""
+    longest: float = 1.5
+    """Longest step, in Newton steps. It is to shorten steps where columns are correlated; noise must not lengthen them much."""
+
+
+LIMITS = FitLimits()
 
 
 @dataclass(frozen=True)
@@ -162,7 +197,7 @@ class Fit:
     def curvature(self, z: Floats, y: Any, r: Floats, norms: Floats, clip: float) -> Floats:
         """Second derivative of the clipped loss, as a share of the largest unclipped one."""
         sizes = self.sizes(z, r, norms)
-        kept = (sizes <= clip) if self.has_tails else np.minimum(1.0, clip / np.maximum(sizes, 1e-300))
+        kept = (sizes <= clip) if self.has_tails else np.minimum(1.0, clip / np.maximum(sizes, TINY))
         return np.asarray(kept * self.loss.second(z, y) / self.loss.curvature)
 
     def norms(self, Z: Any) -> Floats:
@@ -191,7 +226,8 @@ class Point:
 
 def typical(curator: Curator, mechanism: TopK, data: PrivateData, values: Any, q: float) -> float:
     """Private quantile of magnitudes, the middle of its octave, within what later arithmetic can square."""
-    return float(np.clip(HALF_OCTAVE * magnitude_quantile(curator, mechanism, data, values, q), 1e-60, 1e60))
+    middle = HALF_OCTAVE * magnitude_quantile(curator, mechanism, data, values, q)
+    return float(np.clip(middle, LIMITS.smallest, LIMITS.largest))
 
 
 def centre_plan(loss: Loss) -> tuple[Mechanism, ...]:
@@ -224,7 +260,8 @@ def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[An
 
     if len(mechanisms) == 1:  # a label minus one half
         mean = Clip(bound=0.5).mean(data, response, width=1)
-        return float(logit(np.clip(0.5 + curator.release(mechanisms[0], mean.to("l2"))[0], 0.01, 0.99)))
+        share = 0.5 + curator.release(mechanisms[0], mean.to("l2"))[0]
+        return float(logit(np.clip(share, LIMITS.label_share, 1 - LIMITS.label_share)))
     size, gaussian = mechanisms
     at = 0.0
     for _ in range(2):
@@ -257,7 +294,7 @@ def refine(
     if plan.radius is None or plan.moments is None:
         moments = ROUGHLY * np.eye(theta.size)
     else:
-        radius = typical(curator, plan.radius, data, fit.row_norms, 0.6) / HALF_OCTAVE
+        radius = typical(curator, plan.radius, data, fit.row_norms, LIMITS.row_quantile) / HALF_OCTAVE
         moments = inverse_moments(curator, plan.moments, data, fit, radius)
     step, last = 1.0, None
     for t, gradient in enumerate(plan.gradients):
@@ -265,7 +302,7 @@ def refine(
             clip = min(clip, HALF_OCTAVE * typical(curator, plan.clip, data, fit.block_sizes, QUANTILE))
         inverse, informed = (moments, 1.0) if fit.has_tails else _saturated(moments, fit)
         released, noise = clipped_gradient(curator, gradient, data, fit, clip)
-        curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, 0.1, 1.0))
+        curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, LIMITS.unclipped, 1.0))
         scaled = released[:-1] / curvature
         direction = inverse @ scaled
         # Noise, or curvature that was misjudged, can point anywhere far away: no step beyond what residuals could ask for.
@@ -300,15 +337,15 @@ def _saturated(moments: Floats, fit: Fit) -> tuple[Floats, float]:
     predictions are about normal: their spread is that of the coefficients under the moments.
     """
     along = np.append(fit.theta, np.zeros(len(moments) - fit.theta.size))
-    size = float(np.clip(along @ np.linalg.solve(moments, along), 1e-6, 1e6))
+    size = float(np.clip(along @ np.linalg.solve(moments, along), LIMITS.least_variance, LIMITS.most_variance))
     node, weight = np.polynomial.hermite_e.hermegauss(40)
     z = fit.intercept + math.sqrt(size) * node
     bend = weight * expit(-np.abs(z))
-    ratio = max(float(bend @ node**2 / bend.sum()), 0.1)
+    ratio = max(float(bend @ node**2 / bend.sum()), LIMITS.along)
     # Coefficients beyond all measure come of noise, and say nothing about the curvature.
-    less = (1 / ratio - 1) / size if 1e-6 < size < 1e6 else 0.0
-    inverse = moments + less * np.outer(along, along) if less else moments
-    return inverse, max(float(weight @ (expit(z) * expit(-z)) / weight.sum()), 0.02)
+    stretch = (1 / ratio - 1) / size if LIMITS.least_variance < size < LIMITS.most_variance else 0.0
+    inverse = moments + stretch * np.outer(along, along) if stretch else moments
+    return inverse, max(float(weight @ (expit(z) * expit(-z)) / weight.sum()), LIMITS.information)
 
 
 def _secant(last: Point, now: Point, inverse: Floats, step: float) -> float:
@@ -322,13 +359,13 @@ def _secant(last: Point, now: Point, inverse: Floats, step: float) -> float:
     distance = float(moved @ np.linalg.solve(inverse, moved))
     change = float(moved @ (last.gradient - now.gradient))
     change -= step * last.noise**2 * float(np.trace(inverse))
-    if not now.noise * float(np.linalg.norm(moved)) < 0.1 * distance:
+    if not now.noise * float(np.linalg.norm(moved)) < LIMITS.decided * distance:
         return step
-    return float(np.clip(distance / max(change, 1e-300), 1 / 16, 1.5))
+    return float(np.clip(distance / max(change, TINY), 1 / 16, LIMITS.longest))
 
 
 def clipped_gradient(
-    curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, clip: float, weight: float = 0.3
+    curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, clip: float, weight: float = LIMITS.curvature_weight
 ) -> tuple[Floats, float]:
     """Released mean of clipped gradients and, as last entry, of the curvature minus one half; noise of the former."""
 
@@ -336,7 +373,7 @@ def clipped_gradient(
         Z = fit.columns(block)
         z = fit.predictor(block)
         r, norms = -fit.loss.derivative(z, block.y), fit.norms(Z)
-        factor = r * np.minimum(1.0, clip / np.maximum(fit.sizes(z, r, norms), 1e-300))
+        factor = r * np.minimum(1.0, clip / np.maximum(fit.sizes(z, r, norms), TINY))
         curvature = fit.curvature(z, block.y, r, norms, clip) - 0.5
         extra = [factor * fit.unit] * fit.fit_intercept + [weight * clip * curvature]
         if sparse.issparse(Z):

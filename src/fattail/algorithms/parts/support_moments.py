@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fattail._tools.numbers import TINY
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Gram, symmetric
 from fattail.rows.data import Block, PrivateData
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
     from fattail.algorithms.parts.support_fit import Fit
 
 Floats = NDArray[np.float64]
+
+# Largest eigenvalue of the noise, about 2 sqrt(width) times that of an entry (Wigner 1955), against the mean eigenvalue, which is
+# the trace over the width: the ratio grows with this power of the width.
+_NOISE_POWER = 1.5
+# Set by hand in the first version; benchmarks/sparse.py measures what they change. The least mean square of a column, as a share
+# of what it has where rows of the length ``radius`` spread evenly over the columns; and the least eigenvalue, as a share of the
+# mean square: less would come of noise or of columns that say almost the same.
+_LEAST_SQUARE, _LEAST_EIGENVALUE = 0.1, 0.2
+# Eigenvalues below this are zero to every purpose; the inverse and its products stay finite.
+_FLOOR = 1e-250
+# Smallest eigenvalue over the largest: what rounding in double precision leaves of it, with a margin for a few hundred columns.
+_ROUNDING = 1e-12
 
 
 def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: Fit, radius: float) -> Floats:
@@ -28,7 +41,7 @@ def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: 
     """
     k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
     off, kept = np.zeros((width, width)), 0.0
-    if width <= 64 and 2 * math.sqrt(2) * width**1.5 * curator.noise(second) < data.n:
+    if width <= 64 and 2 * math.sqrt(2) * width**_NOISE_POWER * curator.noise(second) < data.n:
 
         def rows(block: Block) -> tuple[Any, None]:
             Z = fit.columns(block)
@@ -42,10 +55,10 @@ def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: 
         kept = _signal_share(off, width * (width - 1) * noise**2 / 2)
     else:
         diagonal, noise = squares(curator, second, data, fit, radius)
-    middle = max(float(diagonal.mean()), 0.1 * radius**2 / width)
+    middle = max(float(diagonal.mean()), _LEAST_SQUARE * radius**2 / width)
     diagonal = middle + _signal_share(diagonal - middle, k * noise**2) * (diagonal - middle)
     matrix = np.diag(np.append(np.maximum(diagonal, 0.25 * middle), [fit.unit**2] * fit.fit_intercept)) + kept * off
-    return inverted(matrix, max(0.2 * min(middle, fit.unit**2), kept * noise * math.sqrt(width)))
+    return inverted(matrix, max(_LEAST_EIGENVALUE * min(middle, fit.unit**2), kept * noise * math.sqrt(width)))
 
 
 def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, radius: float) -> tuple[Floats, float]:
@@ -53,7 +66,7 @@ def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, 
 
     def rows(block: Block) -> tuple[Any, None]:
         Z = fit.columns(block)
-        factor = np.minimum(1.0, radius / np.maximum(fit.norms(Z), 1e-300))
+        factor = np.minimum(1.0, radius / np.maximum(fit.norms(Z), TINY))
         if sparse.issparse(Z):
             Z.data = (np.repeat(factor, np.diff(Z.indptr)) * Z.data) ** 2
             return Z, None
@@ -69,7 +82,7 @@ def _signal_share(deviation: Floats, noise: float) -> float:
     return max(0.0, 1 - noise / total) if total > 0 else 0.0
 
 
-def inverted(matrix: Floats, floor: float = 1e-250) -> Floats:
+def inverted(matrix: Floats, floor: float = _FLOOR) -> Floats:
     """Inverse of a symmetric matrix with its eigenvalues raised to a floor, and to what rounding leaves of the largest."""
     values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors / np.maximum(values, max(floor, 1e-12 * float(values[-1])))) @ vectors.T)
+    return np.asarray((vectors / np.maximum(values, max(floor, _ROUNDING * float(values[-1])))) @ vectors.T)

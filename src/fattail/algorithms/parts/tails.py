@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.scale import ABOVE, BELOW
 from fattail.columns.tails import lognormal, lomax, stopped, weibull
 
@@ -35,8 +36,11 @@ ENDS: Floats = np.exp2(np.arange(-2 * (_NEAR + _BODY), 2 * ABOVE + 1) / 2)
 """Candidate distances of an end from the center, in scales."""
 _OUTER: Floats = ENDS[2 * _BODY :]  # those within the tail
 
-_CELLS: Floats = np.append(1.02 * np.sqrt(EDGES[1:] * EDGES[:-1]), 2 * EDGES[-1])
-_BODY_CELLS: Floats = 1.02 * np.exp2(np.arange(-_BODY, 0) - _NEAR + 0.5)
+# Mean over geometric middle of an octave in which rows have a density in inverse proportion to the distance, as in the heaviest
+# tails: 1 / (log 2 * sqrt 2), rounded.
+_MEAN_OF_OCTAVE = 1.02
+_CELLS: Floats = np.append(_MEAN_OF_OCTAVE * np.sqrt(EDGES[1:] * EDGES[:-1]), 2 * EDGES[-1])
+_BODY_CELLS: Floats = _MEAN_OF_OCTAVE * np.exp2(np.arange(-_BODY, 0) - _NEAR + 0.5)
 _CELL_EXCESS: Floats = np.maximum(_CELLS - _OUTER[:, None], 0.0)
 _CELL_SQUARE: Floats = np.minimum(_CELLS, _OUTER[:, None]) ** 2
 
@@ -47,11 +51,23 @@ _WEIBULL = dict.fromkeys((0.5, 0.7, 1.0, 1.5, 2.5), 1.0)
 _ANY_TAIL = 0.7  # prior odds that there is a tail at all
 # Heavy tails may also end, at these distances: columns of finitely many values do.
 _STOPS, _STOP_WEIGHT = (4.0, 16.0, 64.0), 0.6
+# First and last parameter of the shapes that are heavy enough to end: indices up to 2.5, log standard deviations from 1.5 on.
+_LOMAX_STOPS, _LOGNORMAL_STOPS, _WEIBULL_STOPS = (0.0, 2.5), (1.5, 2.0), (0.0, 0.0)
+# Scales of the shapes, in octaves of the scale: those from -8 to 2 that change what a histogram from EDGES[0] on shows.
+_SHAPE_OCTAVES: Floats = np.arange(-16, 5) / 2
+_FARTHEST = 1e12  # end of the integrals, in scales: an index of 1.2 leaves 0.4 % of the mean beyond it
 
 _MISFIT = 0.15  # relative error with which a shape of the bank may describe a real tail
 _FLOOR = 0.25  # the predicted excess is never trusted further than this
 _REGRET = 0.7  # power of the unavoidable error by which shapes are weighted
 _DOUBT = (0.01, 0.99)  # shapes within these quantiles count for an interval; few of the bank are real ones
+# These five were set by hand in the first version; benchmarks/means.py measures what they change.
+_FIRST_SHARE = 0.3  # share of the rows that belong to a tail, where the search for the share starts
+_LEAST_ROWS = 1e-3  # least mass of a shape, in rows
+_VALLEY = 0.2  # width, in Laplace scales, of the round bottom of a likelihood: normal for large counts, Laplace for small ones
+_LEAST_WITHIN = 1e-12  # least variance of a row of the body, in squared scales: errors are divided by it
+_LEAST_NEAR = 0.1  # least share of the rows from which the density around the center is taken
+_LEAST_ROWS_OF_ALL = 3.0  # so that log log of the rows, the usual price of a parameter's scale, is positive: above e
 _SYMMETRY = 3.0  # prior odds that the two tails are alike
 _ALIKE, _UNLIKE = 0.03, 0.55  # relative difference of the counts where they are, and where they are not
 
@@ -69,13 +85,13 @@ class Bank(NamedTuple):
 @lru_cache(maxsize=1)
 def bank() -> Bank:
     """All shapes at all scales that a histogram could show."""
-    u = np.geomspace(EDGES[0] / 8, 1e12, 3000)
+    u = np.geomspace(EDGES[0] / 8, _FARTHEST, 3000)
     step = np.diff(u)
     none = np.zeros(len(_OUTER))
     rows: list[tuple[Floats, Floats, Floats, Floats]] = [(np.zeros(len(EDGES)), none, none, none)]
     prior = [0.0]
-    families = ((lomax, _LOMAX, (0.0, 2.5)), (lognormal, _LOGNORMAL, (1.5, 2.0)), (weibull, _WEIBULL, (0.0, 0.0)))
-    for octave in np.arange(-8.0, 2.1, 0.5):
+    families = ((lomax, _LOMAX, _LOMAX_STOPS), (lognormal, _LOGNORMAL, _LOGNORMAL_STOPS), (weibull, _WEIBULL, _WEIBULL_STOPS))
+    for octave in _SHAPE_OCTAVES:
         for family, weights, (first, last) in families:
             for parameter, weight in weights.items():
                 stops = _STOPS if first <= parameter <= last and octave == round(octave) else ()
@@ -122,18 +138,20 @@ class Posterior(NamedTuple):
         """From counts with Laplace noise of this standard deviation."""
         shapes, b = bank(), noise / math.sqrt(2)
         P = shapes.cells
-        height = np.full(len(P), 0.3 * rows)
+        height = np.full(len(P), _FIRST_SHARE * rows)
         for _ in range(5):  # reweighted least squares for the mass of each shape
             model = P * height[:, None]
             weight = 1 / np.hypot(counts - model, _blur(model, b))
-            height = np.clip((P * counts * weight).sum(1) / ((P * P * weight).sum(1) + 1e-300), 1e-3, rows)
+            height = np.clip((P * counts * weight).sum(1) / ((P * P * weight).sum(1) + TINY), _LEAST_ROWS, rows)
         model = P * height[:, None]
         blur = _blur(model, b)
         spread = noise**2 + model + (_MISFIT * model) ** 2
         score = shapes.log_prior - ((np.hypot(counts - model, blur) - blur) / b + 0.5 * np.log(spread / noise**2)).sum(1)
         # The evidence of a shape pays for the freedom of its mass.
-        error = 1 / np.sqrt((P * P / spread).sum(1) + 1e-300)
-        score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3.0)))
+        error = 1 / np.sqrt((P * P / spread).sum(1) + TINY)
+        score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(
+            np.log(max(rows, _LEAST_ROWS_OF_ALL))
+        )
         chance = np.exp(score - score.max())
         share = height / rows
         risk = (
@@ -186,7 +204,7 @@ class Posterior(NamedTuple):
 
 def _blur(model: Floats, b: float) -> Floats:
     """Width of the valley of a likelihood that is normal for large counts and Laplace for small ones."""
-    return (model + (_MISFIT * model) ** 2) / b + 0.2 * b
+    return (model + (_MISFIT * model) ** 2) / b + _VALLEY * b
 
 
 def _with_body(tail: Tail, body: Floats, rows: float, noise: float) -> Tail:
@@ -244,7 +262,7 @@ def choose_ends(
     start = BELOW - _NEAR
     off_center = _miss(counts, rows, rank_noise)
     body, counts = counts[:, start - _BODY : start], counts[:, start:]
-    within = float(np.maximum(body.sum(0), 0.0) @ _BODY_CELLS**2) / rows**2 + 1e-12 / rows
+    within = float(np.maximum(body.sum(0), 0.0) @ _BODY_CELLS**2) / rows**2 + _LEAST_WITHIN / rows
     posteriors = [Posterior.of(c, rows, noise, release_noise, within) for c in counts]
     up, down = (
         _with_body(own.tail(other.least), b, rows, noise)
@@ -255,7 +273,7 @@ def choose_ends(
     # Different tails have excesses of their own, like ones share theirs up to what the counts leave open.
     bias = up.excess - down.excess[:, None]
     both, variance = (up.excess + down.excess) / 2, (variances[0] + variances[1]) / 4
-    relative = np.minimum(variance / np.maximum(both, 1e-150) ** 2, 4.0)
+    relative = np.minimum(variance / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
     total = np.hstack((np.maximum(body.sum(0), 0.0), posteriors[0].model + posteriors[1].model))
     skew, skew_variance = _small_difference(np.hstack((body, counts)), total, rows, noise)
     cancelled = both - both[:, None]
@@ -287,7 +305,7 @@ def _miss(counts: Floats, rows: float, rank_noise: float) -> float:
     """Distance of the center from the median, in scales, by the density of the half of the rows next to it."""
     nearer = rows - np.cumsum(counts.sum(0)[::-1])[::-1]
     half = int(np.argmax(nearer >= 0.5 * rows)) if np.any(nearer >= 0.5 * rows) else BELOW
-    return float(rank_noise / max(nearer[half], 0.1 * rows) * 2.0 ** (half - BELOW))
+    return float(rank_noise / max(nearer[half], _LEAST_NEAR * rows) * 2.0 ** (half - BELOW))
 
 
 def _probability_alike(counts: Floats, noise: float, off_center: float) -> float:
@@ -304,7 +322,7 @@ def _probability_alike(counts: Floats, noise: float, off_center: float) -> float
 def _small_difference(counts: Floats, total: Floats, rows: float, noise: float) -> tuple[Floats, Floats]:
     """Bias by which two tails that look alike may yet differ: expectation and variance for each pair of ends."""
     prior, observed = (_ALIKE * total) ** 2, 2 * noise**2 + total
-    believed = prior / (prior + observed + 1e-300)
+    believed = prior / (prior + observed + TINY)
     cells = np.concatenate((_BODY_CELLS, _CELLS))
     lever = np.maximum(cells - ENDS[:, None], 0.0) / (2 * rows)
     mean = lever @ (believed * (counts[0] - counts[1]))

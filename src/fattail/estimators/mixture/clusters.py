@@ -94,9 +94,10 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         """Fit to rows X; y is ignored."""
         self._check_parameters()
         data = self._private_data(X, accept_sparse=False, person=person)
-        data, curator = self._admit(data)
-        if self.n_components > data.n:
+        # Before the charge, and only where the number of rows may be looked at.
+        if self.relation == "replace-one" and not self._is_symmetric() and self.n_components > data.n:
             raise ValueError(f"n_components must be at most the number of {data.unit}s, {data.n}, got {self.n_components!r}")
+        data, curator = self._admit(data)
         if self._is_symmetric():
             fit = (
                 em.gaussian_mixture(curator, data, self._noise_scale())
