@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 from fattail import DPLinearRegression, UtilityWarning
+from fattail.algorithms.parts.joint_moments import JointFit
+from fattail.algorithms.parts.linear_rows import Frame, Problem, Target
+from fattail.losses import Squared
+from fattail.privacy import Curator
 
 pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 
@@ -107,3 +111,37 @@ def test_confidence_sets_the_level_of_the_intervals():
     assert 0 < model.intercept_standard_error_ < np.inf
     with pytest.raises(ValueError, match="confidence"):
         DPLinearRegression(confidence=1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("n", [2_000, 10_000])
+def test_the_interval_of_the_intercept_covers_under_skewed_noise(n):
+    hits = []
+    for seed in range(20):
+        rng = np.random.default_rng(1_000 + seed)
+        X = rng.normal(size=(n, 5))
+        y = X @ np.linspace(1, -1, 5) + 1 + rng.lognormal(0, 1.2, n) - np.exp(0.72)
+        model = DPLinearRegression(delta=1e-5, random_state=seed).fit(X, y)
+        hits.append(abs(model.intercept_ - 1) < 1.96 * model.intercept_standard_error_)
+    assert np.mean(hits) >= 0.8
+
+
+def test_a_signal_in_directions_of_small_variance_is_found():
+    truth = np.linspace(1, -1, 10) / np.sqrt(10)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(10_000, 10)) @ (0.5 + 0.5 * np.eye(10))
+        y = X @ truth + 1 + rng.normal(size=10_000)
+        missed = X @ (DPLinearRegression(epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y).coef_ - truth)
+        assert np.var(missed) < 0.4 * np.var(X @ truth)
+
+
+def test_a_faint_coefficient_of_a_heavy_column_is_given_up_and_its_neighbor_takes_over():
+    problem = Problem(Target(Squared()), Frame(np.zeros(3), np.ones(3), 1.0, np.eye(4)))
+    joint = JointFit(Curator(1.0, 1e-6, random_state=0), problem)
+    joint.shape = np.eye(4) + 0.5 * np.eye(4, k=1)  # errors of neighbors go together
+    joint.error, joint.w = np.full(4, 0.01), np.array([0.1, 0.1, 0.1, 0.0])
+    joint.drop(np.array([2.0, 1.0, 2.0]), 1.3, 1.5)
+    assert joint.w[0] == 0 and joint.w[2] == 0  # heavy and faint
+    assert joint.w[1] not in (0, 0.1)
+    error = joint.fit(np.ones(4), 0.0, 10**9, 1).covariance
+    assert error[0, 0] > 0.01 + 0.09**2

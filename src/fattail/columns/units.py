@@ -99,6 +99,8 @@ class ColumnUnits(NamedTuple):
     center: Floats
     scale: Floats
     """Root mean square distance from the center; infinite where no spread shows."""
+    heavy: Floats
+    """How many times larger it is if the tail goes on beyond the last octave that shows as it ends there."""
 
 
 def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateData, with_y: bool) -> ColumnUnits:
@@ -129,7 +131,7 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
         noise = curator.noise(release, math.sqrt(2 * len(active)))
         for j, cells in zip(active, counts, strict=True):
             columns[j].learn(cells, noise)
-    return ColumnUnits(*(np.array([getattr(c, name) for c in columns]) for name in ("center", "scale")))
+    return ColumnUnits(*(np.array([getattr(c, name) for c in columns]) for name in ("center", "scale", "heavy")))
 
 
 def widen(curator: Curator, release: Gaussian, data: PrivateData, units: ColumnUnits) -> ColumnUnits:
@@ -179,7 +181,7 @@ class _Column:
         self.stage, self.origin, self.center, self.scale = "find", 0.0, 0.0, math.inf
         self.low, self.high, self.step, self.cells, self.zooms = 0.0, 0.0, 1.0, 1, 0
         self.total: Floats | float = 0.0
-        self.precision, self.spread, self.has_mass = 0.0, 0.0, False
+        self.precision, self.spread, self.has_mass, self.heavy = 0.0, 0.0, False, 1.0
 
     def learn(self, counts: Floats, noise: float) -> None:
         """Take in a round of counts; repeated ones are averaged by their precision."""
@@ -292,7 +294,21 @@ class _Column:
         if zero > DEFAULTS.most * self.n:  # beside a point mass, the likeliest number of all is zero
             square = max(square, 4 * noise / self.n * self.origin**2)
         self.scale = math.sqrt(square)
+        tail = _continued(seen[last - 1], seen[last], size[beyond], noise * math.sqrt(2)) * _SQUARE[beyond] / self.n
+        self.heavy = math.sqrt(1 + tail / square)
         self.stage = "done"
+
+
+def _continued(before: float, last: float, beyond: float, noise: float) -> float:
+    """Sum of squares of a power tail beyond its last visible octave, in mean squares of the next octave.
+
+    Counts that fall by ``2 ** -a`` from octave to octave, c in the next one, end with a single row after ``log2(c) / a``
+    octaves. For an index a below two the last rows make up most of the sum, ``c ** (2 / a)``. The noise may hide as many rows.
+    The index is the larger of those before and after the last octave, since a light tail ends among counts like the noise.
+    """
+    count, last = max(beyond, noise, 1.0), max(last, 1.0)
+    index = min(max(math.log2(last / count), math.log2(max(before, 1.0) / last), 1.0), 2.0)
+    return float(count ** (2 / index))
 
 
 def _strangeness(octaves: NDArray[Any], allowed: tuple[int, float] = DEFAULTS.strange) -> Floats:

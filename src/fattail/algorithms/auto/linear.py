@@ -5,8 +5,8 @@ Least squares (`least_squares`) takes as many releases as public arithmetic on r
 1. *Units* of all columns (``fattail.columns.units``).
 2. *Joint moments* of rows and residuals, two or three rounds (``parts/joint_moments.py``). With few rows for the columns
    that is all but the intercept, a check that the fit is better than none, and standard errors.
-3. With more rows, counts of the residuals tell whether a narrow clip would save much noise. If so, bounded Newton steps
-   under it (``parts/newton.py``), then towards conditional means; if not, the same budget buys one more round.
+3. With more rows, one round tells whether all directions show, and evenly. If so, its shape is good for bounded Newton steps
+   (``parts/newton.py``), then towards conditional means; else the same budget buys two more rounds.
 
 Robust and logistic models, and models with a penalty, a ball or no intercept, take Newton steps throughout:
 
@@ -24,11 +24,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
-from fattail.algorithms.parts.newton import Model, Wide, narrow_pays
+from fattail.algorithms.parts.newton import Model, Wide
 from fattail.algorithms.parts.support_fit import centre, centre_plan
 from fattail.algorithms.registry import registered
 from fattail.columns.units import DEFAULTS as UNITS
@@ -37,6 +38,8 @@ from fattail.losses import Huber, Logistic, Needs, Squared
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.rows.data import PrivateData
+
+Floats = NDArray[np.float64]
 
 # Constants of the Newton path were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise. The benchmark's own laws and tables were looked at during design, so they are not held out.
@@ -71,13 +74,12 @@ class LeastSquaresDefaults:
     """Growth of the rounds' budget."""
     start: float = 0.1
     """Share of the round before Newton steps."""
-    shape: float = 0.02
-    """Share for the counts of residuals that decide how to go on."""
-    narrow: float = 1.3
-    """A narrow clip over the share it keeps, in root mean square residuals, below which it pays. For exact counts it is 1.25
-    for normal residuals and 0.7 for Laplace ones."""
-    narrow_share: float = 0.3
-    """Share of the largest Newton step."""
+    even: float = 0.02
+    """Share of the squares of directions that decide how to go on."""
+    heavy: float = 1.3
+    """What unseen rows may add to a column's root mean square, as a factor, from which on a faint coefficient is given up."""
+    faint: float = 2.0
+    """Standard errors below which a coefficient is faint."""
     steps: int = 6
     damping: float = 0.65
     growth: float = 2.0
@@ -197,9 +199,10 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
 def least_squares(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
     """Conditional means: as many releases of joint moments as the rows can carry.
 
-    With few rows for the columns, two or three rounds are all. With more, the second is followed by counts of the residuals.
-    Where a narrow clip would save much noise, the rest of the budget goes to Newton steps under it and then towards
-    conditional means; elsewhere to one more round.
+    With few rows for the columns, two or three rounds are all. With more, a small first round tells how to go on. Where it
+    shows every direction, Newton steps under narrow clips have the least noise. Where one is lost or faint, they would be
+    steps in a wrong shape, and their narrow clips fit the bulk rather than conditional means: two more rounds do better
+    (``benchmarks/results/real_tables.md``: the KEGG table and the latitude of houses).
     """
     n, p, multiplier = data.n, data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
     some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
@@ -219,26 +222,28 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
         shares = (left - mean.share - guard.share) * np.array(growth) / sum(growth)
         rounds = [Gaussian(f"joint moments {t + 1}", float(share)) for t, share in enumerate(shares)]
         curator.plan(*units, *rounds, guard, mean, squares)
-        joint = JointFit(curator, _standardized(curator, units, few, target))
+        joint = JointFit(curator, _standardized(curator, units, few, target)[0])
         for t, release in enumerate(rounds):
             joint.round((release,), data, first=t == 0)
         return _finished(joint, data, guard, mean, squares, len(rounds))
     start = Gaussian("joint moments", LEAST.start)
-    shape, lengths = Gaussian("residual shape", LEAST.shape), Gaussian("row length counts", COUNTS)
+    even, lengths = Gaussian("squares of directions", LEAST.even), Gaussian("row length counts", COUNTS)
     residuals = Gaussian("residual counts", COUNTS * LEAST.steps, count=LEAST.steps)
     wide = Wide.planned(3, LEAST.damping, LEAST.growth, LEAST.wide)
-    left -= sum(m.share for m in (start, shape, lengths, residuals, *wide.mechanisms))
+    left -= sum(m.share for m in (start, even, lengths, residuals, *wide.mechanisms))
     powers = LEAST.growth ** np.arange(LEAST.steps)
     gradients = [Gaussian(f"gradient {t + 1}", float(left * a / powers.sum())) for t, a in enumerate(powers)]
-    curator.plan(*units, start, shape, lengths, residuals, *wide.mechanisms, *gradients, squares)
-    joint = JointFit(curator, _standardized(curator, units, few, target))
+    curator.plan(*units, start, even, lengths, residuals, *wide.mechanisms, *gradients, squares)
+    problem, heavy = _standardized(curator, units, few, target)
+    joint = JointFit(curator, problem)
     joint.round((start,), some, first=True)
-    if not narrow_pays(joint, shape, few, multiplier / math.sqrt(LEAST.narrow_share), n, LEAST.narrow):
+    if not joint.is_even(even, some):
         for mechanism in (lengths, residuals, wide.tails):
             for _ in range(mechanism.count):
                 curator.waive(mechanism)
         joint.round(gradients[:-1], data)
         joint.round((gradients[-1], *wide.slopes), data)
+        joint.drop(heavy, LEAST.heavy, LEAST.faint)
         return _finished(joint, data, wide.row, wide.intercept, squares, 3)
     model = Model(curator, data, some, few, joint.problem)
     model.w = joint.full
@@ -250,15 +255,15 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
     return model.fit(1 + LEAST.steps, squares, joint.left_by(LEAST.steps, LEAST.damping))
 
 
-def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> Problem:
-    """The problem in private units, in which columns without a visible spread have an infinite scale."""
+def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> tuple[Problem, Floats]:
+    """The problem in private units, where columns without a visible spread have an infinite scale; how heavy columns may be."""
     found = find_units(curator, units[:-1], data, True)
     for _ in range(units[-1].count):
         found = widen(curator, units[-1], data, found)
     level, size = float(found.center[-1]), float(found.scale[-1])
     scale = found.scale[:-1]
     frame = Frame(found.center[:-1], scale, 1.0, np.eye(data.d + 1))
-    return Problem(target, frame, level, size if math.isfinite(size) else 1.0)
+    return Problem(target, frame, level, size if math.isfinite(size) else 1.0), found.heavy[:-1]
 
 
 def _finished(joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, squares: Gaussian, n_iter: int) -> LinearFit:

@@ -57,6 +57,9 @@ class JointDefaults:
     """Added to the curvature, so that the sampling noise of a lost direction is not taken to be zero."""
     forgetting: float = 0.05
     """Share of the average variance that is added to every coefficient's between rounds."""
+    uneven: float = 0.4
+    """Mean square of pulled-back rows in a direction, over that of all, below which Newton steps would be too short in it.
+    It was 0.14 to 0.29 in 12 of 13 fits with a dummy of 1.2 %, and 0.42 to 0.9 for normal, t(3) and log-normal columns."""
     most_gain: float = 4.0
     """Bound on a row's gain in squared residuals, in units of the response's scale squared."""
     mean_clips: tuple[float, float] = (4.0, 24.0)
@@ -90,6 +93,10 @@ class JointFit:
         """Variance of the privacy noise in each direction of u, after the last round."""
         self.doubt: Floats = np.zeros(p)
         """Noise of the curvature in each direction of u, relative to it."""
+        self.moved = np.zeros(p)
+        """By how much coefficients moved when others were given up."""
+        self.lost = True
+        """Whether the last round left a direction whose variance does not exceed its noise."""
         self.problem = self._with_shape(problem)
 
     @property
@@ -130,13 +137,14 @@ class JointFit:
         noise = OFF_DIAGONAL * multiplier * math.sqrt(2) * bound**2 / n
         self.radius, self.clip = radius, clip
         square = max(float(moments[p, p]) / balance**2, DEFAULTS.least_gain / 2)
-        self._move(moments[:p, :p], moments[:p, p] / balance, square, noise, noise / balance, n)
+        self._move(moments[:p, :p], moments[:p, p] / balance, square, noise, balance, n)
 
-    def _move(self, gram: Floats, gradient: Floats, square: float, noise: float, gradient_noise: float, n: int) -> None:
-        p = self.p
+    def _move(self, gram: Floats, gradient: Floats, square: float, noise: float, balance: float, n: int) -> None:
+        p, gradient_noise, square_noise = self.p, noise / balance, noise / (OFF_DIAGONAL * balance**2)
         values, vectors = np.linalg.eigh(gram)
         floor = noise * math.sqrt(p)  # about the largest eigenvalue of the noise
         lost = values < floor
+        self.lost = bool(lost.any())
         values = np.maximum(values, floor)
         gram = (vectors * np.where(lost, 0.0, values)) @ vectors.T
         inverse = np.linalg.inv(self.shape)
@@ -155,13 +163,30 @@ class JointFit:
         self.prior = (back + back.T) / 2
         self.prior += DEFAULTS.forgetting * float(np.trace(self.prior)) / p * np.eye(p)
         old = self.unit
-        self.unit *= math.sqrt(min(max(square - explained, DEFAULTS.least_gain * square), square))
+        # A step along noise seems to explain more than it does, and a unit that is too small would hide most residuals.
+        doubt = math.hypot(square_noise, 2 * gradient_noise * math.sqrt(size))
+        self.unit *= math.sqrt(min(max(square - explained, DEFAULTS.least_gain * square) + doubt, square + square_noise))
         self.shape = (vectors / np.sqrt(values)).T @ self.shape
         # What the prior takes away from a direction is as uncertain as the noise.
         shrunk = (vectors.T @ gradient) / values - vectors.T @ step
         self.error = (old / self.unit) ** 2 * ((gradient_noise**2 + noise**2 * size) / values + values * shrunk**2)
         self.doubt = noise * math.sqrt(p) / values
         self.problem = self._with_shape(self.problem)
+
+    def is_even(self, release: Gaussian, data: PrivateData) -> bool:
+        """Whether the last round lost no direction, and none is made up of rows so long that Newton steps pull them back.
+
+        Such a direction, of a rare dummy say, has less curvature than others. Newton steps would be too short in it, and
+        leave the error of the start.
+        """
+        frame, radius = self.problem.frame, math.sqrt(self.p)
+
+        def rows(block: Block) -> tuple[Any, Floats]:
+            u, weight, length = frame.rows(block)
+            return u**2, (weight * np.minimum(1.0, radius / np.maximum(length, TINY))) ** 2
+
+        squares = self.curator.release(release, Ball(radius=radius**2).mean(data, rows, width=self.p))
+        return not self.lost and bool(np.min(squares) > DEFAULTS.uneven * np.mean(squares))
 
     def left_by(self, steps: int, damping: float) -> Floats:
         """Variance in each direction of u that so many Newton steps may leave, where the curvature is in doubt."""
@@ -170,6 +195,23 @@ class JointFit:
             self.error + np.sum((np.linalg.inv(self.shape).T @ self.prior) * np.linalg.inv(self.shape).T, axis=1) / self.unit**2
         )
         return np.asarray((1 - least) ** (2 * steps) * start * self.unit**2)
+
+    def drop(self, heavy: Floats, least: float, faint: float) -> None:
+        """Give up coefficients of heavy columns that are smaller than so many standard errors, the heaviest column first.
+
+        Few far rows, which no release shows, would have predictions of nothing but such an error. The other coefficients
+        move to where they are expected to be without it, by the covariance of the errors.
+        """
+        covariance = self.unit**2 * (self.shape.T * self.error) @ self.shape
+        heavy = np.append(heavy, 0.0)[self.shown]
+        for j in np.argsort(-heavy)[: int(np.sum(heavy > least))]:
+            if self.w[j] ** 2 < faint**2 * covariance[j, j]:
+                along = covariance[:, j] / covariance[j, j]
+                moved = along * self.w[j]
+                self.w = self.w - moved
+                self.w[j] = 0.0
+                self.moved = self.moved + moved
+                covariance = covariance - np.outer(along, covariance[j])
 
     def guard(self, release: Gaussian, data: PrivateData) -> None:
         """Give up the slopes if squared residuals are not smaller than those around the response's center."""
@@ -225,15 +267,15 @@ class JointFit:
         """The fit in the user's units, with sampling and privacy noise."""
         variance = self.error + squares / n
         covariance = np.zeros((self.shown.size, self.shown.size))
-        inner = self.unit**2 * (self.shape.T * variance) @ self.shape
+        inner = self.unit**2 * (self.shape.T * variance) @ self.shape + np.outer(self.moved, self.moved)
         covariance[np.ix_(self.shown, self.shown)] = inner
         covariance[-1, -1] = max(covariance[-1, -1], intercept)
         return self.problem.solution(self.full, n_iter, covariance)
 
 
 def beyond(size: float, clip: float) -> float:
-    """What a clipped mean may miss: ``E(r - c)+ <= E r^2 / (4 c)``, and the root mean square itself was clipped."""
-    return size**2 / (2 * clip)
+    """What a clipped mean may miss: ``E(r - c)+ <= E r^2 / (4 c)``, and the size itself was clipped: heavy tails double it."""
+    return size**2 / clip
 
 
 def smoothed_squares(found: Floats, noise: float) -> Floats:
@@ -258,7 +300,7 @@ def posterior_step(gram: Floats, gradient: Floats, noise: Floats, prior: Floats)
     spread = design @ prior @ design.T
     values, vectors = np.linalg.eigh((spread + spread.T) / 2)
     values, seen = np.maximum(values, 0.0), vectors.T @ (half @ gradient)
-    scales = 2.0 ** np.arange(-20, 4)
+    scales = 2.0 ** np.arange(-20, 24)  # upwards too: a round may show what the one before it could not
     total = scales[:, None] * values + 1
     k = float(scales[int(np.argmax(-np.sum(seen**2 / total + np.log(total), axis=1)))])
     gain = k * prior @ design.T @ vectors / (k * values + 1)

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fattail.algorithms.parts.joint_moments import TINY, JointFit, beyond, smoothed_squares
+from fattail.algorithms.parts.joint_moments import TINY, smoothed_squares
 from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, reshape
-from fattail.columns.units import visible
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Clip
 from fattail.robust.histogram import Histogram
@@ -32,12 +31,11 @@ WIDE, WIDE_SLOPES, WIDE_TAILS, WIDE_ROW, WIDE_MEAN = 0.4, 0.75, 0.1, 0.05, 0.1
 CERTAIN, LIKELY = 6.5, 4.0
 # Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
-# Clips that are tried, in units of the response, and narrow ones in units of the residuals.
+# Clips that are tried, in units of the response.
 CLIPS = 2.0 ** (np.arange(-20, 21) / 2)
-NARROW_CLIPS = 2.0 ** (np.arange(-24, 13) / 4)
 PER_OCTAVE = 2
-FINE = 4
 LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
+TAIL = 3  # octaves beyond a wide clip that hold nearly all rows beyond it: a tail of index two leaves one in 64 of them
 
 
 @dataclass(frozen=True)
@@ -168,14 +166,17 @@ class Wide:
     def mechanisms(self) -> tuple[Gaussian, ...]:
         return self.tails, self.row, *self.slopes, self.intercept
 
-    def _reach(self, model: Model) -> float:
-        """Upper edge of the highest octave of residuals that is seen."""
+    def _reach(self, model: Model) -> tuple[float, float]:
+        """Upper edge of the highest octave of residuals that is seen, and the share of the rows that may lie beyond twice it."""
         problem, w = model.problem, model.w
         codes = _codes(lambda block: problem.frame.predict(block, w) - problem.response(block), 1)
         counts = Histogram(OCTAVES).counts(model.few, codes)
-        released = model.curator.release(self.tails, counts)[0]
-        seen = np.flatnonzero(_seen(released, model.curator.noise(self.tails, math.sqrt(2)), 1))
-        return math.ldexp(1.0, LOWEST + (int(seen[-1]) + 1 if len(seen) else 1 - LOWEST))
+        released, noise = model.curator.release(self.tails, counts)[0], model.curator.noise(self.tails, math.sqrt(2))
+        seen = np.flatnonzero(_seen(released, noise, 1))
+        end = int(seen[-1]) + 1 if len(seen) else 1 - LOWEST
+        tail = released[end + 1 : end + 1 + TAIL]
+        share = (max(float(tail.sum()), 0.0) + noise * math.sqrt(TAIL)) / model.few.n
+        return math.ldexp(1.0, LOWEST + end), share
 
     def apply(self, model: Model) -> None:
         self._move_intercept(model)
@@ -193,7 +194,7 @@ class Wide:
         constant /= max(float(np.linalg.norm(constant)), TINY)
         noise = clip = 0.0
         for release in self.slopes:
-            clip = self._reach(model)
+            clip, _ = self._reach(model)
             released = model.gradient(release, Choice(clip, radius, 1.0, 1.0), model.data)
             released -= constant * (constant @ released)
             model.w = model.problem.move(model.w, -released, self.damping / curvature)
@@ -209,7 +210,8 @@ class Wide:
     def _move_intercept(self, model: Model) -> None:
         n, curator, problem, w = model.data.n, model.curator, model.problem, model.w
         share, size = model.residuals
-        clip = 2 * self._reach(model)
+        reach, cut = self._reach(model)
+        clip = 2 * reach
 
         def residual(block: Block) -> tuple[Floats, None]:
             return (problem.response(block) - problem.frame.predict(block, w))[:, None], None
@@ -217,7 +219,8 @@ class Wide:
         shift = curator.release(self.intercept, Clip(bound=clip).mean(model.data, residual, width=1).to("l2"))
         model.w = np.append(w[:-1], w[-1] + shift[0])
         square = float(share @ np.minimum(size, clip) ** 2)
-        model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + square / n + beyond(math.sqrt(square), clip) ** 2
+        # Beyond a clip c, a tail of index two or more has a mean excess of at most c. Its sign is not known.
+        model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + square / n + (cut * clip) ** 2
 
 
 def _codes(values: Any, per_octave: int = PER_OCTAVE) -> Any:
@@ -286,24 +289,3 @@ def _best(model: Model, noise: float) -> Choice:
         # Rows whose label is all but certain are by now the longest, and have no curvature to lose.
         kept_curvature = max(kept_curvature, RENEWED_CURVATURE)
     return Choice(float(clips[i]), float(radii[j]), kept_curvature, float(square[i] * variance[j]))
-
-
-def narrow_pays(joint: JointFit, release: Gaussian, data: PrivateData, noise: float, n: int, most: float) -> bool:
-    """Whether a narrow clip of residuals, over the share of rows it keeps, is far smaller than their root mean square."""
-    problem, w, unit = joint.problem, joint.full, joint.unit
-    codes = _codes(lambda block: (problem.response(block) - problem.frame.predict(block, w)) / unit, FINE)
-    counts = joint.curator.release(release, Histogram(OCTAVES * FINE).counts(data, codes))[0]
-    seen = visible(counts, joint.curator.noise(release, math.sqrt(2)), OCTAVES * FINE)
-    if not seen.any():
-        return False
-    share, middle = seen / seen.sum(), _middles(FINE)
-    clips = NARROW_CLIPS
-    kept = np.array([share[middle <= c].sum() for c in clips])
-    square = np.array([share @ np.minimum(middle, c) ** 2 for c in clips])
-    error = np.where(
-        kept >= 0.25,
-        (square / n + (2 * noise * joint.radius * clips / n) ** 2) / np.maximum(kept, LEAST_CURVATURE) ** 2,
-        math.inf,
-    )
-    best = int(np.argmin(error))
-    return bool(clips[best] < most * kept[best])
