@@ -55,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # no name may be unprintable where only ASCII can be printed
             stream.reconfigure(errors="backslashreplace")
+    if any("\0" in text for text in arguments or ()):  # a shell cannot pass one; some versions of click fail on it
+        return _fail("an argument holds a NUL character, which no name and no path can", 2)
     try:
         code: int = app(args=arguments, prog_name="fattail", standalone_mode=False) or 0
         return _fail("stopped", code) if code == STOPPED else code
