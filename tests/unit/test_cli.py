@@ -323,3 +323,26 @@ def test_a_refused_relation_is_not_said_to_be_charged(capsys: Any, claims: Path,
 def test_a_column_has_one_spelling_in_all_commands(capsys: Any, claims: Path, command: str) -> None:
     answers = [run(capsys, f"{command} {claims} {option} cost --seed 1")[0] for option in ("-c", "--column", "--columns")]
     assert answers[0] and len(set(answers)) == 1
+
+
+# -- persons ------------------------------------------------------------------------------------
+
+
+def test_a_model_of_persons_with_several_rows(capsys: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    who = rng.integers(0, 1500, 5000)
+    age = rng.uniform(20, 80, 1500)[who]
+    cost = 50 * age + 300 * rng.standard_t(3, 5000)
+    path = tmp_path / "visits.csv"
+    rows = [f"p{w},{a:.3f},{c:.2f}" for w, a, c in zip(who, age, cost, strict=True)]
+    path.write_text("\n".join(["patient,age,cost", *rows]) + "\n")
+    command = f"fit {path} --model huber --target cost --epsilon 4 --json"
+    card = json.loads(run(capsys, f"{command} --person patient")[0])
+    assert card["privacy"]["unit"] == "person" and "rows" not in card["facts"]
+    assert [r["name"] for r in card["results"]] == ["age", "intercept"]
+    assert 40 < card["results"][0]["value"] < 60
+    card = json.loads(run(capsys, f"{command} --features age --relation add-remove")[0])
+    assert card["privacy"]["relation"] == "add-remove" and "rows" not in card["facts"]
+    fails(capsys, f"{command} --person age --features age", "cannot be target or feature")
+    fails(capsys, f"{command} --person nobody", "nobody")
+    fails(capsys, f"{command} --relation sometimes --features age", "--relation must be one of")

@@ -18,7 +18,7 @@ from fattail.cli import outputs
 from fattail.cli.answers import Answer, missing_note
 from fattail.cli.paying import Till
 from fattail.cli.requests import CLASSIFIERS, MODELS, WITHOUT_TARGET, check_different, columns_of, estimator_of, levels_of, noted
-from fattail.cli.rows import Reading
+from fattail.cli.rows import Reading, Rows
 from fattail.cli.shared import (
     Account,
     Anyway,
@@ -32,7 +32,9 @@ from fattail.cli.shared import (
     Memory,
     MethodName,
     Missing,
+    Person,
     QuotedNewlines,
+    Relation,
     Seed,
     Spoken,
     UsageError,
@@ -42,6 +44,7 @@ from fattail.cli.shared import (
     split,
     usable,
 )
+from fattail.estimators.base import RELATIONS
 from fattail.results.card import Card
 from fattail.results.model_files import load_model, save_model
 
@@ -65,6 +68,8 @@ def fit(
     output: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the model here, and its card beside it.", callback=usable)
     ] = None,
+    person: Person = None,
+    relation: Relation = "replace-one",
     missing: Missing = "error",
     delimiter: Delimiter = None,
     quoted_newlines: QuotedNewlines = False,
@@ -80,10 +85,16 @@ def fit(
         raise UsageError(f"--classes must be two labels, got {classes!r}")
     check_different("--classes", labels)
     chosen = [*(option or []), *([] if sparsity is None else [f"sparsity={sparsity}"])]
-    estimator = estimator_of(MODELS[model], chosen, epsilon=epsilon, delta=delta, method=method, random_state=seed)
+    if relation not in RELATIONS:
+        raise UsageError(f"--relation must be one of {', '.join(RELATIONS)}; got {relation!r}")
+    estimator = estimator_of(
+        MODELS[model], chosen, epsilon=epsilon, delta=delta, method=method, random_state=seed, relation=relation
+    )
     reading = Reading(file, missing, delimiter, quoted_newlines, json)
     if not reading.is_sparse:
-        columns, target = columns_of(file, reading.header, features, target, model)
+        columns, target = columns_of(file, reading.header, features, target, model, person)
+    elif person is not None:
+        raise UsageError("an svmlight file has no column of ids: --person is for CSV and Parquet files")
     elif dimension is None:
         raise UsageError("an svmlight file needs --dimension: the largest column that occurs depends on the rows")
     else:
@@ -101,16 +112,25 @@ def fit(
         coded = levels | ({target: labels} if model in CLASSIFIERS and target else {})
         rows = reading.sparse(len(columns)) if reading.is_sparse else reading.dense(columns, target, coded)
         arguments = rows.arguments(estimator, memory)
-        warned = till.fit(estimator, *(arguments[:1] if model in WITHOUT_TARGET else arguments), quiet=json)
+        who = {} if person is None else {"person": reading.ids(person)}
+        warned = till.fit(estimator, *(arguments[:1] if model in WITHOUT_TARGET else arguments), quiet=json, **who)
     answer.give(
         estimator,
         till,
         warned,
         names=rows.names,
         title=f"Private {model} model of {target or file.name}",
-        facts={"rows": rows.n, "features": len(rows.names)},
+        facts=_public_facts(estimator, rows, person),
         notes=[*warned, missing_note(missing)],
     )
+
+
+def _public_facts(estimator: Any, rows: Rows, person: str | None) -> dict[str, Any]:
+    """How many rows there are is private under add-remove, and where persons are protected."""
+    facts: dict[str, Any] = {"features": len(rows.names)}
+    if person is not None:
+        return facts | {"person": person}
+    return facts if estimator.relation == "add-remove" else {"rows": rows.n} | facts
 
 
 def predict(

@@ -75,12 +75,12 @@ class Till:
             f"{self._before:.4g} before this command"
         )
 
-    def fit(self, estimator: Any, *arrays: Any, quiet: bool = False) -> list[str]:
+    def fit(self, estimator: Any, *arrays: Any, quiet: bool = False, **options: Any) -> list[str]:
         """Fit under a progress bar of releases and return the warnings as sentences; call it inside `open`."""
         with warnings.catch_warnings(record=True) as self._warned:
             warnings.simplefilter("always")
             with progress_bar("fitting", err) if showing(quiet) else _nothing():
-                estimator.set_params(ledger=self).fit(*arrays)
+                estimator.set_params(ledger=self).fit(*arrays, **options)
         return _sentences(self._warned)
 
     @contextmanager

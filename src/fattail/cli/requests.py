@@ -48,16 +48,20 @@ def estimator_of(name: str, option: Sequence[str], **parameters: Any) -> Any:
     return cls(**parameters)
 
 
-def columns_of(file: Path, known: Sequence[str], features: str | None, target: str | None, model: str) -> tuple[list[str], Any]:
-    """Features and target, both in the header and apart from each other."""
+def columns_of(
+    file: Path, known: Sequence[str], features: str | None, target: str | None, model: str, person: str | None = None
+) -> tuple[list[str], Any]:
+    """Features and target, both in the header and apart from each other and from the ids of persons."""
     if model in WITHOUT_TARGET:
         target = None
     elif target is None:
         raise UsageError(f"--model {model} needs --target")
-    chosen = split(features) or [c for c in known if c != target]
+    chosen = split(features) or [c for c in known if c not in (target, person)]
     if target in chosen:
         raise UsageError(f"{target!r} is both target and feature")
-    files.find([*chosen, *([target] if target else [])], known, file)
+    if person is not None and person in (*chosen, target):
+        raise UsageError(f"{person!r} says whose row it is: it cannot be target or feature")
+    files.find([*chosen, *(name for name in (target, person) if name)], known, file)
     if not chosen:
         raise UsageError(f"{file} has no column left to use as a feature")
     return chosen, target

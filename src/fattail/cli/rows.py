@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fattail.cli import files
 from fattail.cli.paying import reading_bar
+from fattail.rows.named import NamedColumns
 from fattail.rows.sources import Chunks
 
 # Tables up to this size are held in memory.
@@ -59,6 +60,12 @@ class Reading:
                 yield one_hot(rows[:, : len(columns)], columns, coded), None if target is None else rows[:, -1]
 
         return Rows(self.path, table.n, one_hot_names(columns, coded), table.size, pieces)
+
+    def ids(self, person: str) -> Any:
+        """Whose row each is; ids are text in a text file."""
+        return NamedColumns(self.path, labels=[person], delimiter=self.delimiter, quoted_newlines=self.quoted_newlines).ids(
+            person
+        )
 
     def sparse(self, dimension: int) -> Rows:
         """An svmlight file."""
