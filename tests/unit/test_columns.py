@@ -267,10 +267,3 @@ def test_few_values_within_the_resolution_are_no_point_mass() -> None:
     """Rows at several distances are seen, so the interval need not allow for rows that nobody can see."""
     years = np.random.default_rng(3).integers(1990, 2006, 1000).astype(float)
     assert not any(description(years, 0.9, seed).is_unresolved for seed in range(5))
-
-
-def test_octaves_of_distance_hold_their_upper_edge() -> None:
-    edges = np.ldexp(1.0, np.arange(-4, 5))
-    x = np.concatenate((edges, np.nextafter(edges, 0), np.nextafter(edges, 99), -edges, [0.0, -0.0, np.nan, np.inf, 5e-324]))
-    cells = np.searchsorted(edges, np.where(np.isnan(x), 0, np.abs(x)), side="left") + np.where(x < 0, 10, 0)
-    assert np.array_equal(_kernels.distance_cells(x[:, None], np.zeros(1), -4, 10)[:, 0], cells)

@@ -33,7 +33,6 @@ __all__ = [
     "clip_sums",
     "column_log_cells",
     "column_log_histogram",
-    "distance_cells",
     "dot",
     "exact_gram",
     "exact_sum",
@@ -352,7 +351,10 @@ def column_log_histogram(
     Bins as in `log_histogram`; NaN counts as 0, so in ``out[j, 0, 0]``.
     """
     grid = _grid(lo_exponent, n_bins, steps_per_octave)
-    histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
+    if steps_per_octave == 1:
+        histogram.column_octaves_block(_plain(V), _vector(c, V.shape[1], 0.0), lo_exponent, n_bins, out)
+    else:
+        histogram.column_histogram_block(_plain(V), _vector(c, V.shape[1], 0.0), *grid, out)
 
 
 def column_log_cells(
@@ -382,13 +384,6 @@ def grid_cells(V: NDArray[Any], low: Floats, step: Floats, cells: int) -> NDArra
     """Cells of the entries on a grid per column (see `histogram.grid_cells_block`); NaN is in cell 0."""
     out = np.empty(V.shape, dtype=np.int16)
     histogram.grid_cells_block(_plain(V), _plain(low), _plain(step), cells, out)
-    return out
-
-
-def distance_cells(V: NDArray[Any], c: Floats, lo_exponent: int, n_bins: int) -> NDArray[np.int16]:
-    """Cells of the entries by octave of the distance (see `histogram.distance_cells_block`); NaN counts as no distance."""
-    out = np.empty(V.shape, dtype=np.int16)
-    histogram.distance_cells_block(_plain(V), _plain(c), lo_exponent, n_bins, out)
     return out
 
 

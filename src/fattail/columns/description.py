@@ -84,7 +84,7 @@ class ColumnDescription:
     at_center : float
         Noisy number of rows at the center.
     counts : array of shape (2, CELLS)
-        Noisy numbers of rows above and below the center, at a distance of ``(2**k, 2**(k+1)]`` for k from ``-OCTAVES``.
+        Noisy numbers of rows above and below the center, at a distance of ``[2**k, 2**(k+1))`` for k from ``-OCTAVES``.
     noise : CountNoise
     """
 

@@ -87,13 +87,16 @@ def dense(block: Block) -> NDArray[np.float64]:
 
 
 def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
-    """Counts (column, sign, octave) of ``x - center``; private.
-
-    Octaves hold their upper edge: whole numbers, a distance of 1 above all, are common, and an end there cuts nothing off.
-    """
+    """Counts (column, sign, octave) of ``x - center``; private."""
     bins = 2 * OCTAVES + 2
-    cells = totals(data, (center.size, 2 * bins), lambda block: _kernels.distance_cells(dense(block), center, -OCTAVES, bins))
-    return cells.reshape(-1, 2, bins)
+
+    def codes(block: Block) -> NDArray[Any]:
+        return _kernels.column_log_cells(dense(block), center, -OCTAVES, bins, 1)
+
+    def count(block: Block, out: NDArray[np.int64]) -> None:
+        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, 1, out.reshape(-1, 2, bins))
+
+    return totals(data, (center.size, 2 * bins), codes, count=count).reshape(-1, 2, bins)
 
 
 def find_locations(
