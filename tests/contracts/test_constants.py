@@ -43,12 +43,12 @@ def test_no_file_has_more_than_it_may():
     assert not {name: (count, allowed.get(name, 0)) for name, count in found.items() if count > allowed.get(name, 0)}
 
 
-# Words that once named several things; `Budget` still names the shares of the linear default, which is being reworked.
-ONE_MEANING, LEFT = ("Units", "Budget", "Problem", "Fit"), {"Budget"}
+# Words that once named several things.
+ONE_MEANING = ("Units", "Budget", "Problem", "Fit")
 
 
 def test_a_word_names_one_class():
     package = SCRIPT.parents[1] / "src" / "fattail"
     code = [path.read_text() for path in package.rglob("*.py")]
     homes = {word: sum(f"\nclass {word}:" in text or f"\nclass {word}(" in text for text in code) for word in ONE_MEANING}
-    assert {word for word, found in homes.items() if found > 1} <= LEFT
+    assert {word for word, found in homes.items() if found > 1} == set()

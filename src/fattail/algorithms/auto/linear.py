@@ -66,6 +66,8 @@ class LeastSquaresDefaults:
     """Share for the intercept."""
     guard: float = 0.02
     """Share for the check that the fit is better than none."""
+    typical: float = 1.3
+    """Squared radius of the joint moments over the number of columns, in the blur sqrt(2 p) 1.3 p / (n mu)."""
     newton: float = 0.06
     """Blur up to which Newton steps can follow the joint moments."""
     third: float = 0.1
@@ -91,53 +93,88 @@ LEAST = LeastSquaresDefaults()
 
 
 @dataclass(frozen=True)
-class Budget:
+class NewtonDefaults:
+    """Constants of Newton steps for robust and logistic models, tuned on the laws that are named above `COUNTS`.
+
+    Vary them with ``benchmarks/regression.py --only linear,logistic``.
+    """
+
+    count_error: float = 0.005
+    """Noise of column counts that is wanted, as a share of the rows."""
+    moment_error: float = 0.05
+    """Noise of the second moments that is wanted, as a share of their size."""
+    radius: tuple[float, float] = (1.5, 4.0)
+    """Least and largest radius of the ball for second moments, in lengths of a typical row."""
+    least_share: float = 0.01
+    """Of column counts, and of second moments."""
+    cheap_counts: float = 0.03
+    """Share of column counts up to which counts over few rows are precise."""
+    precise_blur: float = 0.06
+    """Blur up to which second moments count as precise."""
+    damping: tuple[float, float, float] = (0.5, 0.95, 0.9)
+    """For labels: least damping, damping without blur, largest damping."""
+    precise_pace: tuple[int, float, float] = (5, 0.85, 3.0)
+    """Steps, damping and growth of the budget with precise moments ..."""
+    pace: tuple[int, float, float] = (8, 0.65, 2.0)
+    """... and with others."""
+
+
+NEWTON = NewtonDefaults()
+
+
+@dataclass(frozen=True)
+class NewtonShares:
     """Shares of the releases; public arithmetic on n, the number of columns and the noise multiplier."""
 
     columns: float
     moments: float
     radius: float
     blur: float
-    """Size of the noise in the moments, relative to what it blurs; beyond two, only directions that stand out are kept."""
+    """Size of the noise in the moments, relative to what it blurs; beyond two, only directions that stand out are used."""
 
     @classmethod
-    def of(cls, few: int, some: int, p: int, multiplier: float) -> Budget:
-        """Counts are over ``few`` rows, moments over ``some``."""
-        # Counts are wanted to within half a percent of n, moments to a twentieth of their size.
-        columns = ROUNDS * 2 * p * (multiplier / (0.005 * few)) ** 2
-        spectral = math.sqrt(2) * p / some * math.sqrt(2 * p) * multiplier
-        radius = min(max(math.sqrt(0.05 * math.sqrt(MOST_SHAPE) / spectral), 1.5), 4.0)
-        moments = min(max((radius**2 * spectral / 0.05) ** 2, 0.01), MOST_SHAPE)
-        return cls(min(max(columns, 0.01), MOST_COLUMNS), moments, radius, radius**2 * spectral / math.sqrt(moments))
+    def of(cls, count_rows: int, moment_rows: int, p: int, multiplier: float) -> NewtonShares:
+        """Counts are over ``count_rows`` rows, moments over ``moment_rows``."""
+        columns = ROUNDS * 2 * p * (multiplier / (NEWTON.count_error * count_rows)) ** 2
+        spectral = math.sqrt(2) * p / moment_rows * math.sqrt(2 * p) * multiplier
+        low, high = NEWTON.radius
+        radius = min(max(math.sqrt(NEWTON.moment_error * math.sqrt(MOST_SHAPE) / spectral), low), high)
+        moments = min(max((radius**2 * spectral / NEWTON.moment_error) ** 2, NEWTON.least_share), MOST_SHAPE)
+        columns = min(max(columns, NEWTON.least_share), MOST_COLUMNS)
+        return cls(columns, moments, radius, radius**2 * spectral / math.sqrt(moments))
 
     @property
-    def exact(self) -> bool:
-        """Counts over few rows cost little, so that steps over fewer would do."""
-        return self.columns <= 0.03
+    def counts_are_precise(self) -> bool:
+        """Counts over few rows cost little, so steps over fewer rows are enough."""
+        return self.columns <= NEWTON.cheap_counts
 
     @property
-    def sharp(self) -> bool:
-        return self.blur <= 0.06
+    def moments_are_precise(self) -> bool:
+        return self.blur <= NEWTON.precise_blur
 
     @property
-    def roomy(self) -> bool:
-        """Rows fit the radius even in units of a renewed shape, where they are longer: else a third shape is one of stumps."""
-        return self.sharp and self.radius >= 2
+    def radius_is_generous(self) -> bool:
+        """Rows fit the radius even in units of a renewed shape, where they are longer.
+
+        Otherwise most rows exceed the radius and the third second-moment matrix is useless.
+        """
+        return self.moments_are_precise and self.radius >= 2
 
     @property
-    def lost(self) -> bool:
+    def moments_are_noise(self) -> bool:
         """Most directions are lost in the noise of the moments."""
         return self.blur > 2
 
     def pace(self, logistic: bool) -> tuple[int, float, float]:
         """Number of steps, their damping and the growth of their budget.
 
-        Sharp moments allow few and bold steps. A label's curvature changes with the fit, so its steps
-        are as bold as the blur allows.
+        Precise moments allow few and long steps. A label's curvature changes with the fit, so its steps are as long as the
+        blur allows.
         """
         if logistic:
-            return 7 if self.roomy else 8, min(max(0.95 - 2.0 * self.blur, 0.5), 0.9), 2.0
-        return (5, 0.85, 3.0) if self.sharp else (8, 0.65, 2.0)
+            least, clean, most = NEWTON.damping
+            return 7 if self.radius_is_generous else 8, min(max(clean - 2.0 * self.blur, least), most), 2.0
+        return NEWTON.precise_pace if self.moments_are_precise else NEWTON.pace
 
 
 @registered(
@@ -164,23 +201,23 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         return least_squares(curator, data, target)
     some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
     few = some.part(curator.subset(n, n // max(1, n // ENOUGH)))
-    budget = Budget.of(few.n, some.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
-    steps, damping, growth = budget.pace(logistic)
+    newton = NewtonShares.of(few.n, some.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
+    steps, damping, growth = newton.pace(logistic)
     # A label's curvature falls as the fit grows, so its shape is taken anew: more often where that is cheap.
     # A Huber loss gains curvature as the fit settles; there a renewed shape makes steps too long.
-    renewed = () if not logistic else (2, 4) if budget.roomy else (4,)
+    renewed = () if not logistic else (2, 4) if newton.radius_is_generous else (4,)
     shapes = 1 + len(renewed)
-    units = Units.planned(p, budget.columns, budget.moments, budget.radius, shapes)
+    units = Units.planned(p, newton.columns, newton.moments, newton.radius, shapes)
     lengths = Gaussian("row length counts", COUNTS * shapes, count=shapes)
     residuals = Gaussian("residual counts", COUNTS * steps, count=steps)
-    wide = Wide.planned(1 if budget.lost else 3, damping, growth) if isinstance(target.loss, Squared) else None
+    wide = Wide.planned(1 if newton.moments_are_noise else 3, damping, growth) if isinstance(target.loss, Squared) else None
     fixed = [*units.mechanisms(p), lengths, *(() if logistic else (residuals,)), *(wide.mechanisms if wide else ())]
     shares = (1.0 - sum(m.share for m in fixed)) * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
     gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
     curator.plan(*fixed, *gradients)
 
-    problem = prepare(curator, units, some, target, few, visible=budget.lost)
-    half = few.part(curator.subset(n, few.n // 2)) if logistic and budget.exact and few.n < n else few
+    problem = prepare(curator, units, some, target, few, visible=newton.moments_are_noise)
+    half = few.part(curator.subset(n, few.n // 2)) if logistic and newton.counts_are_precise and few.n < n else few
     parts = _parts(data, some, few, half, steps, logistic)
     model = Model(curator, data, some, parts[0], problem)
     model.count_lengths(lengths)
@@ -207,7 +244,7 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
     n, p, multiplier = data.n, data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
     some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
     few = some.part(curator.subset(n, n // max(1, n // ENOUGH)))
-    blur = 1.3 * p * math.sqrt(2 * p) * multiplier / n
+    blur = LEAST.typical * p * math.sqrt(2 * p) * multiplier / n
     checks = 0.5 if blur > LEAST.newton else 1.0  # few rows: all that can be spared goes into the moments
     columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * few.n)) ** 2, *LEAST.columns))
     units = (
