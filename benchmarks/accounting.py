@@ -3,7 +3,7 @@
     python benchmarks/accounting.py
 
 Writes benchmarks/results/accounting.csv. For each plan: our noise multiplier, the epsilon
-that dp-accounting finds for it (optimistic and pessimistic discretisation), the smallest
+that dp-accounting finds for it (optimistic and pessimistic discretization), the smallest
 multiplier that dp-accounting would accept (bisection on the optimistic estimate, so a lower
 limit to what is possible), the excess of ours over it, and the time of our calibration.
 

@@ -2,7 +2,7 @@
 
     python benchmarks/audit.py [--quick] [--seconds S] [--mutant-seconds S] [--workers W] [--only NAME ...]
 
-For each method and each nominal epsilon: the pair of neighbours that moves its releases most
+For each method and each nominal epsilon: the pair of neighbors that moves its releases most
 (``audit_cases.py``), many fits on each, and the likelihood ratio of everything released as the
 distinguisher. From its error rates on runs that had no part in choosing its threshold follow
 
@@ -11,7 +11,7 @@ distinguisher. From its error rates on runs that had no part in choosing its thr
 * ``refuted``: whether the rates contradict the claimed events at *any* epsilon, for any mechanism.
 
 The confidence is 95 % for all rows as shipped together, and 95 % for each mutant with half the
-noise, which should be refuted; a mutant gets as many fits as its neighbours need to show it. Writes
+noise, which should be refuted; a mutant gets as many fits as its neighbors need to show it. Writes
 benchmarks/results/audit.csv and audit_mechanisms.csv, docs/audit.md and docs/audit.png; with the default
 of 12 seconds a row it takes about half an hour of two free cores.
 """
@@ -61,7 +61,7 @@ class Job:
 
     @property
     def searched_at(self) -> float:
-        """Epsilon at which neighbours are chosen: where private units are found best, unless a bound depends on it."""
+        """Epsilon at which neighbors are chosen: where private units are found best, unless a bound depends on it."""
         return self.epsilon if cases()[self.case].name == "DPMean-median_of_means" else 4.0
 
     @property
@@ -250,7 +250,7 @@ Claims are those at which half of the noise shows soonest.
 
 *Budget used* says how far the row moves the releases, 1 being all that the noise is calibrated for; where it is
 less, the last column says why. A mutant with half of the noise can only be caught where it exceeds one half. Where it
-was not, the table tells the part of the noise below which these neighbours and so many fits would show it.
+was not, the table tells the part of the noise below which these neighbors and so many fits would show it.
 
 ![Lower bounds against the claim](audit.png)
 
@@ -300,7 +300,7 @@ def main() -> None:
         if whole and not (options.resume and MECHANISMS.exists()):
             both = [(k, factor) for k in range(len(mechanisms())) for factor in (1.0, 0.5)]
             save(list(pool.map(attack_mechanism, *zip(*both, strict=True))), MECHANISMS)
-        # The rows of a method go to one process, which searches its neighbours once.
+        # The rows of a method go to one process, which searches its neighbors once.
         for found_rows in pool.map(attack_all, [[job for job in jobs if job.case == k] for k in order]):
             rows += found_rows
             for row in found_rows:

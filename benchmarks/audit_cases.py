@@ -1,4 +1,4 @@
-"""Neighbours that move a method's releases as far as they can, for ``audit.py`` and the tests.
+"""Neighbors that move a method's releases as far as they can, for ``audit.py`` and the tests.
 
 For each method: public parameters under which little budget goes elsewhere, and pairs of
 datasets that differ in one row. Rows other than the canary add nothing, or hold a median, a
@@ -239,9 +239,9 @@ def latent() -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    """All methods of the registry, or an error that names those without neighbours."""
+    """All methods of the registry, or an error that names those without neighbors."""
     found = [*means(), *linear(), *sparse(), *latent()]
     missing = {(e, m.name) for m in fattail.registry() for e in m.estimators} - {(c.estimator, c.method) for c in found}
     if missing:
-        raise LookupError(f"no neighbours to attack {sorted(missing)} with")
+        raise LookupError(f"no neighbors to attack {sorted(missing)} with")
     return found

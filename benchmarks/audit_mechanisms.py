@@ -24,7 +24,7 @@ DELTA = 1e-5
 
 @dataclass(frozen=True)
 class Attacked:
-    """A mechanism, its claim, and what it releases on either of two neighbours (0 and 1)."""
+    """A mechanism, its claim, and what it releases on either of two neighbors (0 and 1)."""
 
     mechanism: Mechanism
     value: Callable[[Curator, int], Bounded]

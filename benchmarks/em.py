@@ -103,23 +103,23 @@ def cell(model: str, n: int, d: int, epsilon: float, trials: int, offset: int = 
 
 
 def clusters(trials: int, n: int = 100_000, K: int = 3, d: int = 5) -> list[dict]:
-    """Distance of the worst centre, for clusters 4 standard deviations apart with unequal weights."""
+    """Distance of the worst center, for clusters 4 standard deviations apart with unequal weights."""
     rows = []
     for covariance_type in ("spherical", "diag"):
         for k in range(trials):
             rng = np.random.default_rng(SEED + k)
             while True:
-                centres = rng.standard_normal((K, d))
-                gaps = [np.linalg.norm(centres[a] - centres[b]) for a in range(K) for b in range(a)]
+                centers = rng.standard_normal((K, d))
+                gaps = [np.linalg.norm(centers[a] - centers[b]) for a in range(K) for b in range(a)]
                 if max(gaps) < 2.5 * min(gaps):
                     break
-            centres *= 4.0 / min(gaps)
-            X = centres[rng.choice(K, n, p=rng.dirichlet(np.full(K, 5.0)))] + rng.standard_normal((n, d))
+            centers *= 4.0 / min(gaps)
+            X = centers[rng.choice(K, n, p=rng.dirichlet(np.full(K, 5.0)))] + rng.standard_normal((n, d))
             start = time.perf_counter()
             model = fattail.DPGaussianMixture(K, covariance_type=covariance_type, epsilon=1.0, random_state=k).fit(X)
             seconds = time.perf_counter() - start
-            nearest = [min(np.linalg.norm(c - m) for m in model.means_) for c in centres]
-            rows.append({"covariance_type": covariance_type, "run": k, "worst_centre": max(nearest), "seconds": seconds})
+            nearest = [min(np.linalg.norm(c - m) for m in model.means_) for c in centers]
+            rows.append({"covariance_type": covariance_type, "run": k, "worst_center": max(nearest), "seconds": seconds})
     return rows
 
 
@@ -180,7 +180,7 @@ def read(name: str) -> list[dict]:
         return []
     with open(file, newline="") as stream:
         return [
-            {**row, **{k: float(row[k]) for k in ("error", "worst_centre", "size") if k in row}} for row in csv.DictReader(stream)
+            {**row, **{k: float(row[k]) for k in ("error", "worst_center", "size") if k in row}} for row in csv.DictReader(stream)
         ]
 
 
@@ -213,9 +213,9 @@ def summary(by_epsilon: list[dict], by_size: list[dict], large: list[dict], foun
             lines.append(f"| {model} ({name}) | {part['EM']:.5f} | {part[name]:.5f} | {part[name] / part['EM']:.2f} |")
     lines += ["", "## Three clusters, d = 5, n = 100,000, 4 standard deviations apart, epsilon 1", ""]
     for kind in ("spherical", "diag"):
-        worst = np.array([r["worst_centre"] for r in found if r["covariance_type"] == kind])
+        worst = np.array([r["worst_center"] for r in found if r["covariance_type"] == kind])
         lines.append(
-            f"- {kind}: all centres within 0.2 in {sum(worst < 0.2)} of {len(worst)} runs, median {np.median(worst):.3f}"
+            f"- {kind}: all centers within 0.2 in {sum(worst < 0.2)} of {len(worst)} runs, median {np.median(worst):.3f}"
         )
     if real:
         lines += ["", f"## Adult, two clusters by income, length of beta {real[0]['size']:.3f}", "", *table(real, ("epsilon",))]

@@ -202,7 +202,7 @@ def cell(
             }
 
 
-def summarise(records: list[dict[str, object]], path: Path) -> None:
+def summarize(records: list[dict[str, object]], path: Path) -> None:
     """Geometric mean and worst ratio of every method, and how many cells it wins among those told nothing."""
     cells = sorted({(r["law"], r["n"], r["epsilon"]) for r in records}, key=str)
     table = {(r["law"], r["n"], r["epsilon"], r["method"]): r for r in records}
@@ -306,7 +306,7 @@ def main() -> None:
             records += part
             write(options.results / "means.csv", records)
     if records:
-        summarise(records, options.results / "means_summary.csv")
+        summarize(records, options.results / "means_summary.csv")
     if options.rate_trials:
         warnings.simplefilter("ignore", UtilityWarning)
         rate(options.rate_trials)

@@ -3,12 +3,12 @@
     python benchmarks/regression.py [--quick] [--keep] [--only linear,logistic,real,summary,rates,coverage,speed]
 
 Synthetic: d = 10, unit coefficients, intercept 1 (-0.3 for labels); log-normal(0, 1) or Student t(3) features;
-centred log-normal(1.2) noise, or logistic labels. *parameter* is the relative l2 error of the coefficients,
+centered log-normal(1.2) noise, or logistic labels. *parameter* is the relative l2 error of the coefficients,
 *excess* the excess risk (squared or logistic loss, intercept included). Real: a quarter of the rows held out;
 *risk* is the mean squared error over the response's variance, or the log-loss.
 
 ``auto`` is told nothing. Competitors are told what their files say, each at its best over its grid *on the error
-that is reported, on the same draws*, and on real data get columns and response standardised without privacy.
+that is reported, on the same draws*, and on real data get columns and response standardized without privacy.
 ``auto`` is fitted with several seeds of the noise per draw: 40 fits a cell at n = 10,000, else at least ten. With
 --keep, competitors' rows are those of the files. Writes benchmarks/results/regression*.csv, regression.md and
 regression_rates.png; real data are read from the folder that FATTAIL_DATA names.
@@ -235,7 +235,7 @@ def one_table(X, y, logistic, splits, rivals):
         z = np.clip(z, -700, 700)
         return {"risk": np.mean(np.logaddexp(0, z) - trial[3] * z), "error rate": np.mean((z > 0) != trial[3])}
 
-    def standardised(fit):
+    def standardized(fit):
         def run(trial, grid):
             mean, deviation = trial[0].mean(axis=0), trial[0].std(axis=0) + 1e-12
             level, size = (0.0, 1.0) if logistic else (trial[1].mean(), trial[1].std())
@@ -248,9 +248,9 @@ def one_table(X, y, logistic, splits, rivals):
     def reference(X, y, grid):
         return [solution((LogisticRegression(C=1e6, max_iter=1000) if logistic else HuberRegressor(max_iter=300)).fit(X, y))]
 
-    found = {(0, "not private"): best([None], standardised(reference), trials, risk)}
+    found = {(0, "not private"): best([None], standardized(reference), trials, risk)}
     if not logistic:
-        least = standardised(lambda X, y, grid: [(np.linalg.lstsq(X, y, rcond=None)[0], 0.0)])
+        least = standardized(lambda X, y, grid: [(np.linalg.lstsq(X, y, rcond=None)[0], 0.0)])
         found[0, "not private, least squares"] = best([None], least, trials, risk)
     model = DPLogisticRegression if logistic else DPLinearRegression
     for epsilon in EPSILONS:
@@ -260,7 +260,7 @@ def one_table(X, y, logistic, splits, rivals):
                 if not method.startswith("clipped GD"):  # the others need far more rows than this for so many columns
                     continue
                 grid = [told for told in grid if told[2] == 20] or grid
-            theirs = standardised(lambda X, y, grid, e=epsilon, fit=fit: fit(X, y, e, DELTA, np.random.default_rng(7), grid))
+            theirs = standardized(lambda X, y, grid, e=epsilon, fit=fit: fit(X, y, e, DELTA, np.random.default_rng(7), grid))
             found[epsilon, method] = best(grid, theirs, trials, risk)
     return found
 

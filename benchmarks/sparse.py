@@ -297,7 +297,7 @@ def selection(d: int, s: int, spread: float) -> float:
     """What not knowing the support costs the best estimator there is, as a multiple of knowing it.
 
     Every coefficient is seen with normal error ``spread``; the posterior mean under the law that
-    drew the coefficients minimises the squared error.
+    drew the coefficients minimizes the squared error.
     """
     rng = np.random.default_rng([d, s, 2])
     ratios = []

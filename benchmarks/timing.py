@@ -2,7 +2,7 @@
 
     python benchmarks/timing.py
 
-Each method of the registry is fitted in turn on a dataset and on a neighbour with one hostile
+Each method of the registry is fitted in turn on a dataset and on a neighbor with one hostile
 row (extreme and subnormal numbers), with the same noise. Processor times are compared by
 their medians and by a rank test. Writes benchmarks/results/timing.csv.
 """
@@ -35,12 +35,12 @@ def dataset(estimator: str) -> tuple[np.ndarray, ...]:
 
 def measure(estimator: str, method: str) -> dict[str, object]:
     data = dataset(estimator)
-    neighbour = tuple(a.copy() for a in data)
-    neighbour[0][ROWS // 2] = HOSTILE
+    neighbor = tuple(a.copy() for a in data)
+    neighbor[0][ROWS // 2] = HOSTILE
     options = {"sparsity": 2} if "Sparse" in estimator else {}
     times: tuple[list[float], list[float]] = ([], [])
     for seed in range(-1, FITS):
-        for arrays, seen in zip((data, neighbour), times, strict=True):
+        for arrays, seen in zip((data, neighbor), times, strict=True):
             model = getattr(fattail, estimator)(method=method, random_state=max(seed, 0), **options)
             start = time.process_time()
             model.fit(*arrays)
@@ -53,7 +53,7 @@ def measure(estimator: str, method: str) -> dict[str, object]:
         "rows": ROWS,
         "fits": FITS,
         "milliseconds": round(1e3 * middle[0], 2),
-        "neighbour_over_data": round(middle[1] / middle[0], 3),
+        "neighbor_over_data": round(middle[1] / middle[0], 3),
         "p_value": f"{stats.mannwhitneyu(*times).pvalue:.2g}",
     }
 

@@ -26,7 +26,7 @@ RC = {"svg.fonttype": "none", "svg.hashsalt": "fattail", "font.family": "sans-se
 
 
 def style(panel: Panel) -> dict[str, dict[str, Any]]:
-    """Colour, marker and line of every method; what is not private is not drawn solid."""
+    """Color, marker and line of every method; what is not private is not drawn solid."""
     out: dict[str, dict[str, Any]] = {}
     counters = {family: itertools.count() for family in HUES}
     for method in panel.methods:

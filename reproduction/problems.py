@@ -37,7 +37,7 @@ def up_to_sign(truth: Floats, w: Floats) -> float:
 
 
 def lognormal_linear(rng: Rng, n: int, d: int) -> TrialData:
-    """Linear model, standard normal features, centred log-normal(0, 1) noise, unit coefficients."""
+    """Linear model, standard normal features, centered log-normal(0, 1) noise, unit coefficients."""
     truth = _direction(rng, d)
     X = rng.normal(size=(n, d))
     y = X @ truth + rng.lognormal(size=n) - math.exp(0.5)
@@ -48,7 +48,7 @@ def lognormal_linear(rng: Rng, n: int, d: int) -> TrialData:
 def loglogistic_classes(rng: Rng, n: int, d: int) -> TrialData:
     """Labels of the paper's second model: the sign of a linear score with log-logistic noise.
 
-    The noise is not logistic, so the target is the minimiser of the population's logistic
+    The noise is not logistic, so the target is the minimizer of the population's logistic
     risk: a multiple of the score's direction, found on a large sample.
     """
     direction = _direction(rng, d)
@@ -65,7 +65,7 @@ def _loglogistic(rng: Rng, n: int, sigma: float = 0.5) -> Floats:
 
 @lru_cache(maxsize=1)
 def _population_size() -> float:
-    """Length of the population's logistic minimiser, by Newton steps in the one dimension that matters."""
+    """Length of the population's logistic minimizer, by Newton steps in the one dimension that matters."""
     rng = np.random.default_rng(2020)
     score = rng.normal(size=400_000)
     y = (score + _loglogistic(rng, len(score)) < 0).astype(float)
@@ -145,9 +145,9 @@ def ipums_clusters(rng: Rng, n: int, file: str) -> TrialData:
 def _clusters(rng: Rng, X: Floats, label: Any, n: int) -> TrialData:
     half = min(n // 2, int(label.sum()), int((1 - label).sum()))
     parts = [X[rng.permutation(np.flatnonzero(label == k))[:half]] for k in (1, 0)]
-    centres = [part.mean(axis=0) for part in parts]
-    beta = (centres[0] - centres[1]) / 2.0
-    rows = rng.permutation(np.concatenate(parts) - (centres[0] + centres[1]) / 2.0)
+    centers = [part.mean(axis=0) for part in parts]
+    beta = (centers[0] - centers[1]) / 2.0
+    rows = rng.permutation(np.concatenate(parts) - (centers[0] + centers[1]) / 2.0)
     variance = max(float(np.linalg.eigvalsh(np.cov(part.T))[-1]) for part in parts)
     known = {**_em("mixture", rng, X.shape[1]), "sigma": math.sqrt(variance), "moment": 4.0 * variance}
     return TrialData(rows, None, partial(up_to_sign, beta), known)

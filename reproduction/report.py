@@ -16,11 +16,11 @@ from reproduction.spec import Method, Panel
 from reproduction.verdict import checks, verdict
 
 PAPERS = {
-    "wang2020": "Heavy-tailed stochastic convex optimisation (Wang, Xiao, Devadas, Xu, ICML 2020)",
+    "wang2020": "Heavy-tailed stochastic convex optimization (Wang, Xiao, Devadas, Xu, ICML 2020)",
     "dpem2020": "Private gradient EM (Wang, Ding, Hu, Xie, Pan, Xu, 2020)",
     "wanggu2020": "Sparse learning by knowledge transfer (Wang and Gu, AAAI 2020)",
     "tian2025": "Sparse regression with heavy-tailed responses (Tian and others, ECML 2025)",
-    "tao2022": "Heavy tails revisited: optimisation and sparse learning (Tao, Wu, Cheng, Wang, IJCAI 2022), theorems as plots",
+    "tao2022": "Heavy tails revisited: optimization and sparse learning (Tao, Wu, Cheng, Wang, IJCAI 2022), theorems as plots",
 }
 
 

@@ -11,7 +11,7 @@ from reproduction.spec import Method, Panel, TrialData
 
 KT, CKT = "DPSL-KT as printed", "DPSL-KT calibrated"
 FW, TS, DPI, AUTO, IGHT = "Frank-Wolfe", "two-stage", "DP-IGHT", "auto", "IGHT"
-FLAW = "a sparse minimiser can jump when one row changes"
+FLAW = "a sparse minimizer can jump when one row changes"
 
 EVERY = (
     Method(KT, "printed", printed.knowledge_transfer, "DPSL-KT", FLAW),

@@ -1,7 +1,7 @@
 """TukeyEM (Amin, Joseph, Ribero and Vassilvitskii 2022): a deep point among least-squares fits on disjoint rows.
 
 Told: the number of fits, tuned on the true error. Its propose-test-release check is taken as passed and
-free of charge, which favours it.
+free of charge, which favors it.
 """
 
 import numpy as np

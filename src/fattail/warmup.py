@@ -33,7 +33,7 @@ def warmup() -> float:
             for rule in (Clip(), Smooth(), Ball(), Gram()):
                 rule.mean(data, lambda block: (block.rows, np.ones(len(block))))
                 rule.mean(data, lambda block: (block.rows, _kernels.Residual(np.ones(block.rows.shape[1]), np.ones(len(block)))))
-            for rule in (Clip(center=1.0), Smooth(center=1.0)):  # with a centre they are compiled anew
+            for rule in (Clip(center=1.0), Smooth(center=1.0)):  # with a center they are compiled anew
                 rule.mean(data)
         _kernels.dot(X, np.ones(3))
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))

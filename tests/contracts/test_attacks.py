@@ -1,4 +1,4 @@
-"""Every method attacked with neighbours built against it: within its claim as shipped, caught with half the noise.
+"""Every method attacked with neighbors built against it: within its claim as shipped, caught with half the noise.
 
 A short version of ``benchmarks/audit.py``, whose table is in ``docs/audit.md``.
 """
@@ -26,7 +26,7 @@ def load(name):
 attacks, mechanisms = load("audit_cases"), load("audit_mechanisms")
 CASES = attacks.cases()
 EPSILON = 4.0
-# Of the budget that neighbours use: below, a few hundred runs do not show half of the noise.
+# Of the budget that neighbors use: below, a few hundred runs do not show half of the noise.
 ENOUGH = 0.85
 
 
@@ -82,7 +82,7 @@ def test_most_methods_are_attacked_with_nearly_all_of_their_budget():
     assert sum(not c.why for c in CASES) > len(CASES) / 2
 
 
-def test_a_method_without_neighbours_is_an_error(monkeypatch):
+def test_a_method_without_neighbors_is_an_error(monkeypatch):
     monkeypatch.setattr(attacks, "means", lambda: iter(()))
     with pytest.raises(LookupError, match="DPMean"):
         attacks.cases()

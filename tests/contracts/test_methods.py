@@ -160,7 +160,7 @@ def observed(name, method, data, caplog, capsys, tmp_path):
 
 @each_method
 def test_given_the_same_releases_a_row_changes_nothing_at_all(name, method, caplog, capsys, tmp_path):
-    """Whatever is shown is a function of the releases: the same ones, on a neighbour, give the same bytes."""
+    """Whatever is shown is a function of the releases: the same ones, on a neighbor, give the same bytes."""
     data = dataset(name, seed=2)
     rng = np.random.default_rng(len(name + method))
     for row in (audit.hostile_rows(3, rng)[8], audit.hostile_rows(3, rng)[12]):

@@ -47,7 +47,7 @@ def _early_steps_on_parts(monkeypatch):
 
 
 @contextmanager
-def labelled(given):
+def labeled(given):
     """Every position has the label that the test gives it."""
     with mock.patch.object(SecretOrder, "_drawn", lambda self, start, stop, purpose: given[start:stop]):
         yield
@@ -70,7 +70,7 @@ def fit(name, method, form=np.asarray, **options):
 
     def run(X, *rest):
         *y, given = rest
-        with labelled(given):
+        with labeled(given):
             getattr(fattail, name)(epsilon=8.0, method=method, random_state=3, **options).fit(form(X), *y)
 
     return run
@@ -152,7 +152,7 @@ def test_parts_by_position_are_caught(name, method, options):
 @pytest.mark.parametrize(("fault", "most"), [(False, 1), (True, 20)])
 def test_one_block_of_twenty_knows_of_a_replaced_row(fault, most):
     def estimates(X, given):
-        with labelled(given):
+        with labeled(given):
             blocks = SecretOrder(b"", N).folds(20)
             return block_estimates(PrivateData(X), blocks, lambda b: b.X, lambda rows, _: rows.mean(axis=0), D)._source._X
 
@@ -178,7 +178,7 @@ def test_folds_are_disjoint_and_cover_all_rows(count, stretch, monkeypatch):
 
 def test_rows_that_share_a_label_share_a_fold():
     given = np.repeat(np.arange(40, dtype=np.uint64) << np.uint64(50), 5)
-    with labelled(given):
+    with labeled(given):
         folds = SecretOrder(b"", 200).folds(3)
         sizes = [len(fold) for fold in folds]
         parts = [fold.within(0, 199) for fold in folds]  # not all rows at once, as in a stream

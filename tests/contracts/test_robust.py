@@ -18,7 +18,7 @@ ROBUST = {
     "truncate": Truncate(bound=2.0),
     "smooth": Smooth(scale=1.5, beta=2.3),
     "ball": Ball(radius=2.0, scale=[1.0, 10.0, 0.1]),
-    "centred ball": Ball(radius=2.0, center=[1.0, 0.0, -1.0]),
+    "centered ball": Ball(radius=2.0, center=[1.0, 0.0, -1.0]),
     "median of clipped": MedianOfMeans(Clip(bound=2.0), 5),
     "median of balls": MedianOfMeans(Ball(radius=2.0), 7),
     "gram": Gram(radius=1.5, scale=[1.0, 2.0, 3.0]),

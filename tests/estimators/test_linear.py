@@ -169,7 +169,7 @@ def test_rare_values_in_a_large_unit_are_not_taken_for_a_dummy():
 
 
 def units(X, share, seed):
-    """Private centres and scales of columns, for a share of epsilon = 1."""
+    """Private centers and scales of columns, for a share of epsilon = 1."""
     curator, release = Curator(1.0, 1e-6, random_state=seed), Gaussian("column counts", share, count=4)
     curator.plan(release, Gaussian("rest", 1 - share))
     return center_and_scale(curator, release, PrivateData(X), False)

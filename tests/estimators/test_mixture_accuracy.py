@@ -82,8 +82,8 @@ def test_three_clusters_are_found(covariance_type):
     good = 0
     for seed in range(33_000, 33_020):
         rng = np.random.default_rng(seed)
-        centres = np.linalg.qr(rng.standard_normal((5, 5)))[0][:3] * (4 / np.sqrt(2)) + rng.normal(scale=20, size=5)
-        X = centres[rng.choice(3, 100_000, p=rng.dirichlet([5.0, 5.0, 5.0]))] + rng.standard_normal((100_000, 5))
+        centers = np.linalg.qr(rng.standard_normal((5, 5)))[0][:3] * (4 / np.sqrt(2)) + rng.normal(scale=20, size=5)
+        X = centers[rng.choice(3, 100_000, p=rng.dirichlet([5.0, 5.0, 5.0]))] + rng.standard_normal((100_000, 5))
         model = DPGaussianMixture(3, epsilon=1.0, covariance_type=covariance_type, random_state=seed).fit(X)
-        good += max(min(np.linalg.norm(c - m) for m in model.means_) for c in centres) < 0.2
+        good += max(min(np.linalg.norm(c - m) for m in model.means_) for c in centers) < 0.2
     assert good >= 18

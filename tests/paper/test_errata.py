@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 DELTA = 1e-5
 
 
-def test_a_sparse_minimiser_jumps():
+def test_a_sparse_minimizer_jumps():
     """wanggu2020 Theorem 4.3: one row of 801 moves the teacher 49 times further than claimed."""
     n, penalty = 801, 0.1055
     half = (n - 1) // 2

@@ -28,7 +28,7 @@ def printed_knowledge_transfer(X, y):
     n, penalty = len(y), 0.1055
     rows, targets = np.vstack([X, np.sqrt(n * penalty) * np.eye(X.shape[1])]), np.append(y, np.zeros(X.shape[1]))
     w = np.zeros(X.shape[1])
-    for _ in range(50):  # gradient steps on the regularised loss, each cut to one coordinate
+    for _ in range(50):  # gradient steps on the regularized loss, each cut to one coordinate
         step = w + rows.T @ (targets - rows @ w) / n
         w = np.where(np.abs(step) >= np.abs(step).max(), step, 0.0)
     curator = Curator(1.0, 1e-5, random_state=0)
@@ -37,15 +37,15 @@ def printed_knowledge_transfer(X, y):
 
 
 def test_a_hard_thresholded_teacher_jumps():
-    data, neighbour = counterexample()
-    (step,) = audit.replay(printed_knowledge_transfer, data, neighbour)
+    data, neighbor = counterexample()
+    (step,) = audit.replay(printed_knowledge_transfer, data, neighbor)
     assert step.ratio > 40
 
 
 def test_our_teacher_does_not():
-    data, neighbour = counterexample()
+    data, neighbor = counterexample()
     model = DPSparseRegressor(1, method="knowledge_transfer", fit_intercept=False, random_state=0)
-    assert all(step.ratio <= 1 for step in audit.replay(lambda X, y: model.fit(X, y), data, neighbour))
+    assert all(step.ratio <= 1 for step in audit.replay(lambda X, y: model.fit(X, y), data, neighbor))
 
 
 def huber_step(X, y, halved, sign):

@@ -37,8 +37,8 @@ NOISE = SmoothNoise("mean")
 
 
 def test_trimmed_mean():
-    data, neighbour = with_row(np.zeros((1000, 1)), 1e9)
-    assert audit.replay(released_once(NOISE, printed_trimmed), data, neighbour)[0].ratio > 100
+    data, neighbor = with_row(np.zeros((1000, 1)), 1e9)
+    assert audit.replay(released_once(NOISE, printed_trimmed), data, neighbor)[0].ratio > 100
 
 
 def test_trimmed_mean_by_attack():
@@ -100,7 +100,7 @@ def test_truncation_by_multiplication_leaks_overflow():
 
 
 def aggregated_radius(points, beta, which, diameter=10.0):
-    """Scale of wang2020 Algorithm 1: mean of ceil(1/beta) of the t-nearest-neighbour radii, smoothed over t."""
+    """Scale of wang2020 Algorithm 1: mean of ceil(1/beta) of the t-nearest-neighbor radii, smoothed over t."""
     m = len(points)
     radii = np.sort(np.abs(points[:, None] - points[None, :]), axis=1)
     q, start = int(np.ceil(1 / beta)), (m + 1) // 2 + 1

@@ -65,7 +65,7 @@ def test_one_shot_top_k_is_peeling(make):
 
 @pytest.mark.parametrize("monotone", [False, True])
 def test_selection_noise_matches_the_charged_range(monotone):
-    """The realised log odds under the worst shift never exceed the event's range."""
+    """The realized log odds under the worst shift never exceed the event's range."""
     pick = TopK("pick", k=1)
     curator = Curator(1.0, 0.0, random_state=3)
     curator.plan(pick)
@@ -104,7 +104,7 @@ def distinguishable(first, second):
     return stats.chi2_contingency(counts).pvalue if counts.shape[1] > 1 else 1.0
 
 
-def test_low_bits_do_not_tell_neighbours_apart():
+def test_low_bits_do_not_tell_neighbors_apart():
     """The sum of a value and floating-point noise is rounded to a grid that depends on the value; ours has one grid.
 
     With noise smaller than the value, ``0.0 + normal()`` keeps all bits of a double and

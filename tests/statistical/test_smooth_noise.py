@@ -136,12 +136,12 @@ def test_the_published_double_is_the_nearest_one(monkeypatch):
             assert all(abs(end - Fraction(published[8])) <= ulp * Fraction(51, 100) for end in ends)
 
 
-def one_release(X, make=lambda: DPMean(epsilon=1.0, delta=1e-6, method="trimmed", moment_bound=200.0), neighbour=None):
-    found = releases(lambda X: make().fit(X), (X,), (X if neighbour is None else neighbour,))
+def one_release(X, make=lambda: DPMean(epsilon=1.0, delta=1e-6, method="trimmed", moment_bound=200.0), neighbor=None):
+    found = releases(lambda X: make().fit(X), (X,), (X if neighbor is None else neighbor,))
     return next(r for r in found if isinstance(r.mechanism, SmoothNoise))
 
 
-def neighbours():
+def neighbors():
     X = np.clip(np.random.default_rng(0).standard_t(2, (1000, 1)), -14, 14)
     Y = X.copy()
     Y[0] = 50.0
@@ -157,17 +157,17 @@ def reached(r, bounded, bits=40):
 
 
 def test_no_set_of_reachable_doubles_tells_which_dataset_it_was():
-    X, Y = neighbours()
+    X, Y = neighbors()
     for planted in (False, True):
         with audit.coarse_draws() if planted else audit.weakened(1.0):
-            runs = [one_release(X, neighbour=Y) for _ in range(40)]
+            runs = [one_release(X, neighbor=Y) for _ in range(40)]
         ours, theirs = (sum(reached(r, bounded(r)) for r in runs) for bounded in (lambda r: r.ours, lambda r: r.theirs))
         # Every thousandth double or so is reachable by chance.
         assert (ours == 40 if planted else ours <= 3) and theirs <= 3
 
 
 def test_the_audit_finds_coarse_draws():
-    X, Y = neighbours()
+    X, Y = neighbors()
 
     def make(seed):
         return DPMean(epsilon=1.0, delta=1e-6, method="trimmed", moment_bound=200.0)
@@ -177,7 +177,7 @@ def test_the_audit_finds_coarse_draws():
         assert audit.lattice_attack(make, (X,), (Y,), runs=100).epsilon > 1
 
 
-def test_low_bits_are_the_same_on_neighbours():
+def test_low_bits_are_the_same_on_neighbors():
     """All bit patterns at the end of a double are equally likely, whatever the value and its scale."""
     counts = []
     for value, scale in ((0.1, 1.0), (0.1 + 1e-9, 1.0 + 1e-7)):
@@ -238,7 +238,7 @@ def test_the_audit_finds_coarse_draws_in_a_vector():
             curator.plan(release)
             curator.release(release, SmoothBounded(X[0, :2], X[0, 2:], curator.smoothness(release)))
 
-    data, neighbour = np.array([[0.1, 0.2, 1.0, 1.0]]), np.array([[0.3, 0.1, 1.001, 1.001]])
-    assert audit.lattice_attack(lambda seed: Vector(), (data,), (neighbour,), runs=100).epsilon < 1
+    data, neighbor = np.array([[0.1, 0.2, 1.0, 1.0]]), np.array([[0.3, 0.1, 1.001, 1.001]])
+    assert audit.lattice_attack(lambda seed: Vector(), (data,), (neighbor,), runs=100).epsilon < 1
     with audit.coarse_draws():
-        assert audit.lattice_attack(lambda seed: Vector(), (data,), (neighbour,), runs=100).epsilon > 1
+        assert audit.lattice_attack(lambda seed: Vector(), (data,), (neighbor,), runs=100).epsilon > 1

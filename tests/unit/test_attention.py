@@ -1,4 +1,4 @@
-"""Smooth sensitivity of the centre of attention, and the noise scaled to it."""
+"""Smooth sensitivity of the center of attention, and the noise scaled to it."""
 
 import math
 
@@ -18,7 +18,7 @@ def clouds(rng, m):
 
 
 @pytest.mark.parametrize("m", [13, 31])
-def test_no_neighbour_moves_the_centre_or_the_scale_too_far(m):
+def test_no_neighbor_moves_the_center_or_the_scale_too_far(m):
     rng = np.random.default_rng(m)
     beta = 0.5
     for _ in range(400):

@@ -47,7 +47,7 @@ def test_a_score_counts_though_its_median_stays():
     rng = np.random.default_rng(2)
     rare, less_rare = (rng.random(3000) < p for p in (0.05, 0.4))
     assert audit.lower_bound(rare, less_rare).epsilon > 1.5
-    assert audit.lower_bound(less_rare, rare).epsilon == 0  # larger must mean the neighbour
+    assert audit.lower_bound(less_rare, rare).epsilon == 0  # larger must mean the neighbor
 
 
 def test_a_claim_is_refuted_by_more_than_it_allows_and_not_by_all_that_it_allows():

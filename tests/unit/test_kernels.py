@@ -81,8 +81,8 @@ def exact_norm(row):
 @settings(max_examples=150, deadline=None)
 def test_sums_are_the_definition_for_any_floats(V, scalars, kind):
     n, d = V.shape
-    factor, centre, inverse = scalars
-    r, c, inv_s = np.full(n, factor), np.full(d, centre), np.full(d, inverse)
+    factor, center, inverse = scalars
+    r, c, inv_s = np.full(n, factor), np.full(d, center), np.full(d, inverse)
     r[: n // 2], c[: d // 2], inv_s[: d // 3] = 1.0, 0.0, 0.7
     want = terms(kind, V, r, c, inv_s)
     assert np.abs(want).max() <= 2**30
@@ -232,8 +232,8 @@ def test_layout_does_not_matter_and_is_not_compiled_for(kind):
     locked.setflags(write=False)
     strided = np.repeat(V, 2, axis=1)[:, ::2]
     for block in (np.asfortranarray(V), locked, strided):
-        centre, inverse = np.broadcast_to(0.0, d), np.broadcast_to(0.4, d)
-        assert np.array_equal(sums(kind, block, np.repeat(r, 2)[::2], centre, inverse, d), want)
+        center, inverse = np.broadcast_to(0.0, d), np.broadcast_to(0.4, d)
+        assert np.array_equal(sums(kind, block, np.repeat(r, 2)[::2], center, inverse, d), want)
     assert len(kernel.signatures) == compiled
 
 
@@ -265,17 +265,17 @@ def test_columns_are_rows(kind, rows, dtype, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", [*MAPS, "ball", "norms"])
-@pytest.mark.parametrize("centred", [False, True])
-def test_sparse_is_dense(kind, dtype, centred):
+@pytest.mark.parametrize("centered", [False, True])
+def test_sparse_is_dense(kind, dtype, centered):
     d, rng = 45, np.random.default_rng(8)
     with np.errstate(over="ignore", invalid="ignore"):
         V = np.where(rng.random((120, d)) < 0.2, hostile_array((120, d), seed=9), 0.0).astype(dtype)
     S = sp.csr_matrix(V)
     r, inv_s = rng.standard_normal(120), np.full(d, 0.4)
     r[:3] = np.inf, np.nan, 0.0
-    c = rng.standard_normal(d) if centred else None
-    if centred and kind in ("ball", "norms"):
-        with pytest.raises(ValueError, match="centred"):
+    c = rng.standard_normal(d) if centered else None
+    if centered and kind in ("ball", "norms"):
+        with pytest.raises(ValueError, match="centered"):
             sums("ball", S, r, c, inv_s, d)
     elif kind == "norms":
         dense, sparse = np.empty(120), np.empty(120)

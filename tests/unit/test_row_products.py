@@ -51,7 +51,7 @@ def test_products_are_what_they_should_be(d):
 @pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 30.0])
 @pytest.mark.parametrize("d", [1, 3, 8, 33, 50])
 def test_smoothed_sums_do_not_depend_on_the_company(d, scale):
-    """Rows beyond the core take one of two ways, by what their neighbours are; both must end at the same integer."""
+    """Rows beyond the core take one of two ways, by what their neighbors are; both must end at the same integer."""
     X, table = rows_of(1003, d, np.float64), catoni.table(2.3)
     sums = []
     for seed in range(4):

@@ -1,11 +1,11 @@
-"""Compiled sums over one block of rows: bounded, quantised to integers, exact in any order.
+"""Compiled sums over one block of rows: bounded, quantized to integers, exact in any order.
 
 A block is a float32 or float64 array in C or Fortran order, `Apart` columns, or the three arrays of a CSR matrix.  Callers cut
 the data into blocks of about a megabyte and run them on threads: the kernels are serial, release
 the lock, and *add* to an int64 array, so blocks, threads and order cannot change a result.
 
 Conventions: ``r`` holds one factor per row (``None``: ones; `Residual`: those of a linear model), ``c``
-one centre per column (``None``: zeros), ``inv_s`` one inverse scale per column; the argument of a map is
+one center per column (``None``: zeros), ``inv_s`` one inverse scale per column; the argument of a map is
 ``(r_i V_ij - c_j) * inv_s_j``.  A term is an integer in ``[-2**30, 2**30]`` for *any* bits of the
 input, NaN counting as 0.
 """
@@ -188,8 +188,8 @@ def _sum_columns(
             wide = block[:whole] if r is None else block[:whole] * r[:whole, None]
         wide = wide.reshape(-1, fold * d)
         sums = np.zeros(fold * d, dtype=np.int64)
-        centre = None if c is None else np.tile(c, fold)
-        dense_kernel(wide, np.ones(len(wide)), None, None, 0.0, 0.0, centre, np.tile(inv_s, fold), *extra, sums)
+        center = None if c is None else np.tile(c, fold)
+        dense_kernel(wide, np.ones(len(wide)), None, None, 0.0, 0.0, center, np.tile(inv_s, fold), *extra, sums)
         out += sums.reshape(fold, d).sum(axis=0)
     if whole == rows:
         return
@@ -239,10 +239,10 @@ def ball_sums(
     r, parts = factors(block, r), _parts(block)
     if parts is None:
         rows = _vector(r, len(block), 1.0)
-        centre = _vector(c, len(out), 0.0)
-        dense.ball_block(_plain(block), rows, centre, _vector(inv_s, len(out), 1.0), limit / radius, limit, out)
+        center = _vector(c, len(out), 0.0)
+        dense.ball_block(_plain(block), rows, center, _vector(inv_s, len(out), 1.0), limit / radius, limit, out)
     else:
-        _refuse_centre(c)
+        _refuse_center(c)
         rows = _vector(r, len(parts[2]) - 1, 1.0)
         sparse.ball_rows(*parts, rows, _vector(inv_s, len(out), 1.0), limit / radius, limit, out)
 
@@ -286,7 +286,7 @@ def row_norms(block: Block, c: Floats | None, inv_s: Floats, out: Floats) -> Non
     if parts is None:
         dense.norm_block(_plain(block), np.ones(len(out)), _vector(c, len(inv_s), 0.0), inv_s, out)
     else:
-        _refuse_centre(c)
+        _refuse_center(c)
         sparse.norm_rows(*parts, inv_s, out)
 
 
@@ -308,9 +308,9 @@ def shaped_rows(
     return out, squares, lengths
 
 
-def _refuse_centre(c: Floats | None) -> None:
+def _refuse_center(c: Floats | None) -> None:
     if c is not None and np.any(c):
-        raise ValueError("sparse rows cannot be centred: pass c=None, or a dense block")
+        raise ValueError("sparse rows cannot be centered: pass c=None, or a dense block")
 
 
 def log_edges(lo_exponent: int, n_bins: int, steps_per_octave: int) -> Floats:

@@ -2,7 +2,7 @@
 
 ``places`` are the addresses of the columns, each contiguous and of the type of the array ``like``: files are decoded to
 columns here and there, and to bring them together would cost more than the sums.  A column is swept
-from top to bottom with its own centre and scale.  The terms have the same bits as in `dense`.
+from top to bottom with its own center and scale.  The terms have the same bits as in `dense`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MOST = 2 * STRIP + LANES  # not a power of two, lest the same places of arrays c
 
 
 @njit(**JIT)
-def argument(v, r, c, centre, inverse):
-    """Return ``(r v - centre) inverse``; no ``c`` means no centre."""
+def argument(v, r, c, center, inverse):
+    """Return ``(r v - center) inverse``; no ``c`` means no center."""
     if c is None:
         return r * v * inverse
-    return (r * v - centre) * inverse
+    return (r * v - center) * inverse
 
 
 @njit(**JIT, inline="always")
@@ -47,36 +47,36 @@ def bound_columns(places, like, r, c, inv_s, edge, out):
     for k in range(width):
         lanes[k] = 0.0
     for j in range(d):
-        v, centre, inverse = column_at(places[j], n, like), 0.0 if c is None else c[j], inv_s[j]
+        v, center, inverse = column_at(places[j], n, like), 0.0 if c is None else c[j], inv_s[j]
         for top in range(np.uint64(0), np.uint64(n), np.uint64(FLUSH)):
             bottom = min(top + np.uint64(FLUSH), np.uint64(n))
             whole = bottom - bottom % width
             for first in range(top, whole, width):
                 for k in range(width):
-                    lanes[k] += bound(argument(v[first + k], r[first + k], c, centre, inverse), edge)
+                    lanes[k] += bound(argument(v[first + k], r[first + k], c, center, inverse), edge)
             for i in range(whole, bottom):
-                lanes[0] += bound(argument(v[i], r[i], c, centre, inverse), edge)
+                lanes[0] += bound(argument(v[i], r[i], c, center, inverse), edge)
             out[j] += np.int64(_emptied(lanes))
 
 
 @njit(**JIT, inline="always")
-def _add_core(v, first, r, c, centre, inverse, square, slope, lanes):
+def _add_core(v, first, r, c, center, inverse, square, slope, lanes):
     """Add the core polynomial of a few rows where it is valid; count where it is not."""
     count = 0
     for k in range(np.uint64(LANES)):
-        a = argument(v[first + k], r[first + k], c, centre, inverse)
+        a = argument(v[first + k], r[first + k], c, center, inverse)
         lanes[k] += near(a, square, slope)
         count += beyond(a, square)
     return count
 
 
 @njit(**JIT)
-def _list(v, r, c, centre, inverse, square, noted, many, args, listed):
+def _list(v, r, c, center, inverse, square, noted, many, args, listed):
     """Append to ``args``, without a branch, the arguments of noted rows beyond the core; return how many are listed."""
     here = carray(room(LANES, 0.0), LANES)
     for n in range(many):
         for k in range(np.uint64(LANES)):
-            here[k] = argument(v[noted[n] + k], r[noted[n] + k], c, centre, inverse)
+            here[k] = argument(v[noted[n] + k], r[noted[n] + k], c, center, inverse)
         for k in range(np.uint64(LANES)):
             args[listed] = here[k]
             listed += np.uint64(beyond(here[k], square))
@@ -94,11 +94,11 @@ def _settle(args, count, square, tail, u, h):
 
 
 @njit(**JIT)
-def _add_all(v, first, last, r, c, centre, inverse, square, slope, tail, args, u, h):
+def _add_all(v, first, last, r, c, center, inverse, square, slope, tail, args, u, h):
     """Return the sum of the terms of some rows, both polynomials found everywhere, and how many lay beyond the core."""
     size = last - first
     for k in range(size):
-        args[k] = argument(v[first + k], r[first + k], c, centre, inverse)
+        args[k] = argument(v[first + k], r[first + k], c, center, inverse)
     count = all_values(args, size, square, slope, tail, u, h)
     lanes, whole = np.zeros(LANES), size // np.uint64(LANES) * np.uint64(LANES)
     for start in range(np.uint64(0), whole, np.uint64(LANES)):
@@ -124,7 +124,7 @@ def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
         lanes[k] = 0.0
     crowded = False
     for j in range(d):
-        v, centre, inverse = column_at(places[j], np.int64(n), like), 0.0 if c is None else c[j], inv_s[j]
+        v, center, inverse = column_at(places[j], np.int64(n), like), 0.0 if c is None else c[j], inv_s[j]
         total, listed = 0.0, np.uint64(0)
         for first in range(np.uint64(0), n, np.uint64(STRIP)):
             last = min(first + np.uint64(STRIP), n)
@@ -132,17 +132,17 @@ def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
             many = np.uint64(0)
             count = 0
             for start in range(first, whole, width):
-                missed = _add_core(v, start, r, c, centre, inverse, square, slope, lanes)
+                missed = _add_core(v, start, r, c, center, inverse, square, slope, lanes)
                 noted[many] = start
                 many += np.uint64(missed > 0)
                 count += missed
             if many > 0:
-                listed = _list(v, r, c, centre, inverse, square, noted, many, args, listed)
+                listed = _list(v, r, c, center, inverse, square, noted, many, args, listed)
                 if listed > np.uint64(STRIP):
                     total += _settle(args, listed, square, tail, u, h)
                     listed = np.uint64(0)
             if whole < last:
-                added, missed = _add_all(v, whole, last, r, c, centre, inverse, square, slope, tail, others, u, h)
+                added, missed = _add_all(v, whole, last, r, c, center, inverse, square, slope, tail, others, u, h)
                 total += added
                 count += missed
             crowded = MANY * count > np.int64(last - first)

@@ -1,6 +1,6 @@
-"""Column sums of bounded, quantised terms over one dense block of rows.
+"""Column sums of bounded, quantized terms over one dense block of rows.
 
-Every kernel is serial, holds no lock, and is compiled without licence to reorder or to fuse: a term has the same bits
+Every kernel is serial, holds no lock, and is compiled without license to reorder or to fuse: a term has the same bits
 in a vector lane, in a remainder loop, in numpy and in the sparse twin.
 Terms are integers of at most 2**30 held in float64, so sums of up to 2**22 rows are exact, and the
 order of rows, blocks and threads cannot show.  The block is read once.
@@ -52,11 +52,11 @@ def clamp(v, edge):
 
 
 @njit(**JIT)
-def argument(v, r, c, centre, inverse, k):
-    """Return ``(r v - centre[k]) inverse[k]``; no ``c`` means no centre."""
+def argument(v, r, c, center, inverse, k):
+    """Return ``(r v - center[k]) inverse[k]``; no ``c`` means no center."""
     if c is None:
         return r * v * inverse[k]
-    return (r * v - centre[k]) * inverse[k]
+    return (r * v - center[k]) * inverse[k]
 
 
 @njit(**JIT)
@@ -98,19 +98,19 @@ def spill(acc, low, size, sums):
 
 
 @njit(**JIT, inline="always")
-def _add_row(V, i, start, size, ri, c, centre, inverse, edge, acc):
+def _add_row(V, i, start, size, ri, c, center, inverse, edge, acc):
     for k in range(size):
-        acc[k] += bound(argument(V[i, start + k], ri, c, centre, inverse, k), edge)
+        acc[k] += bound(argument(V[i, start + k], ri, c, center, inverse, k), edge)
 
 
 @njit(**JIT, inline="always")
-def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, centre, inverse, edge, acc):
+def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, center, inverse, edge, acc):
     """Add a part of four rows: sums and scales come from the cache once for all of them."""
     for k in range(first, first + size):
-        b0 = bound(argument(V[i, start + k], r0, c, centre, inverse, k), edge)
-        b1 = bound(argument(V[i + 1, start + k], r1, c, centre, inverse, k), edge)
-        b2 = bound(argument(V[i + 2, start + k], r2, c, centre, inverse, k), edge)
-        b3 = bound(argument(V[i + 3, start + k], r3, c, centre, inverse, k), edge)
+        b0 = bound(argument(V[i, start + k], r0, c, center, inverse, k), edge)
+        b1 = bound(argument(V[i + 1, start + k], r1, c, center, inverse, k), edge)
+        b2 = bound(argument(V[i + 2, start + k], r2, c, center, inverse, k), edge)
+        b3 = bound(argument(V[i + 3, start + k], r3, c, center, inverse, k), edge)
         acc[k] += (b0 + b1) + (b2 + b3)
 
 
@@ -120,8 +120,8 @@ def _add_bounded(V, rows, low, size, r, c, inv_s, edge, sums, ahead):
 
     Eight columns of four rows at a time, a line of memory each.
     """
-    acc, inverse, centre = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
-    load(c, low, size, centre)
+    acc, inverse, center = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
+    load(c, low, size, center)
     load(inv_s, low, size, inverse)
     for k in range(size):
         acc[k] = 0.0
@@ -131,13 +131,13 @@ def _add_bounded(V, rows, low, size, r, c, inv_s, edge, sums, ahead):
         r0, r1, r2, r3 = r[top], r[top + 1], r[top + 2], r[top + 3]
         for first in range(np.uint64(0), size, eight):
             if first < whole:  # a loop of constant length is faster
-                _add_four(V, top, start, first, eight, r0, r1, r2, r3, c, centre, inverse, edge, acc)
+                _add_four(V, top, start, first, eight, r0, r1, r2, r3, c, center, inverse, edge, acc)
             else:
-                _add_four(V, top, start, first, size - whole, r0, r1, r2, r3, c, centre, inverse, edge, acc)
+                _add_four(V, top, start, first, size - whole, r0, r1, r2, r3, c, center, inverse, edge, acc)
             for i in range(top, top + 4):
                 prefetch(address(V, i, start + first) + np.uint64(ahead))
     for i in range(rest, rows[1]):
-        _add_row(V, i, start, size, r[i], c, centre, inverse, edge, acc)
+        _add_row(V, i, start, size, r[i], c, center, inverse, edge, acc)
     spill(acc, low, size, sums)
 
 

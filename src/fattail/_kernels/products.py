@@ -2,7 +2,7 @@
 
 BLAS and the compiler's own reordering round a row's product by where the row stands in its block, and a
 table may be kept in any order. Here every sum has one order, written down, of operations that IEEE 754 defines
-to the bit, so neither neighbours nor blocks can show.
+to the bit, so neither neighbors nor blocks can show.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba import njit
 
 from .vectors import LANES, ROWS, VECTORS, fma, partial_dot, tile
 
-# No licence to reorder or to fuse: the same for all kernels.
+# No license to reorder or to fuse: the same for all kernels.
 JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
 
 

@@ -1,6 +1,6 @@
 """Column sums of the smoothed map over one dense block of rows.
 
-As in `dense`: integers of at most 2**30 in float64, NaN counts as 0, no licence to reorder or to fuse. Products and sums of the
+As in `dense`: integers of at most 2**30 in float64, NaN counts as 0, no license to reorder or to fuse. Products and sums of the
 tail polynomial are rounded once because it says so.
 """
 
@@ -82,17 +82,17 @@ def all_values(args, count, square, slope, tail, u, h):
 
 
 @njit(**JIT, inline="always")
-def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, centre, inverse, square, slope, acc):
+def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, center, inverse, square, slope, acc):
     """Add the core polynomial of a part of four rows where it is valid; count where it is not.
 
     Sums and scales come from the cache once for all of them.
     """
     count = 0
     for k in range(first, first + size):
-        a0 = argument(V[i, start + k], r0, c, centre, inverse, k)
-        a1 = argument(V[i + 1, start + k], r1, c, centre, inverse, k)
-        a2 = argument(V[i + 2, start + k], r2, c, centre, inverse, k)
-        a3 = argument(V[i + 3, start + k], r3, c, centre, inverse, k)
+        a0 = argument(V[i, start + k], r0, c, center, inverse, k)
+        a1 = argument(V[i + 1, start + k], r1, c, center, inverse, k)
+        a2 = argument(V[i + 2, start + k], r2, c, center, inverse, k)
+        a3 = argument(V[i + 3, start + k], r3, c, center, inverse, k)
         acc[k] += (near(a0, square, slope) + near(a1, square, slope)) + (near(a2, square, slope) + near(a3, square, slope))
         count += beyond(a0, square) + beyond(a1, square) + beyond(a2, square) + beyond(a3, square)
     return count
@@ -110,7 +110,7 @@ def _settle(waiting, count, square, tail, acc):
 
 
 @njit(**JIT)
-def _mend(V, i, start, size, r, c, centre, inverse, square, tail, noted, many, waiting, listed, acc):
+def _mend(V, i, start, size, r, c, center, inverse, square, tail, noted, many, waiting, listed, acc):
     """List, without a branch, the arguments beyond the core in noted eights of columns of four rows.
 
     Settle them once they are enough; return how many wait.
@@ -123,10 +123,10 @@ def _mend(V, i, start, size, r, c, centre, inverse, square, tail, noted, many, w
         width = min(np.uint64(8), size - first)
         for k in range(width):
             j = first + k
-            here[4 * k] = argument(V[i, start + j], r0, c, centre, inverse, j)
-            here[4 * k + 1] = argument(V[i + 1, start + j], r1, c, centre, inverse, j)
-            here[4 * k + 2] = argument(V[i + 2, start + j], r2, c, centre, inverse, j)
-            here[4 * k + 3] = argument(V[i + 3, start + j], r3, c, centre, inverse, j)
+            here[4 * k] = argument(V[i, start + j], r0, c, center, inverse, j)
+            here[4 * k + 1] = argument(V[i + 1, start + j], r1, c, center, inverse, j)
+            here[4 * k + 2] = argument(V[i + 2, start + j], r2, c, center, inverse, j)
+            here[4 * k + 3] = argument(V[i + 3, start + j], r3, c, center, inverse, j)
         for k in range(4 * width):
             args[listed], columns[listed] = here[k], first + k // np.uint64(4)
             listed += np.uint64(beyond(here[k], square))
@@ -170,11 +170,11 @@ def _add_core(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead)
 
     Eight columns of four rows at a time, a line of memory each.
     """
-    acc, inverse, centre = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
+    acc, inverse, center = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
     args, columns = carray(room(MOST, 0.0), MOST), carray(room(MOST, np.uint32(0)), MOST)
     waiting = args, columns, carray(room(MOST, 0.0), MOST), carray(room(MOST, 0.0), MOST)
     noted = carray(room(EIGHTS, np.uint64(0)), EIGHTS)
-    load(c, low, size, centre)
+    load(c, low, size, center)
     load(inv_s, low, size, inverse)
     for k in range(size):
         acc[k] = 0.0
@@ -187,16 +187,16 @@ def _add_core(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead)
         many = np.uint64(0)
         for first in range(np.uint64(0), size, eight):
             if first < whole:  # a loop of constant length is faster
-                count = _add_four(V, top, start, first, eight, r0, r1, r2, r3, c, centre, inverse, square, slope, acc)
+                count = _add_four(V, top, start, first, eight, r0, r1, r2, r3, c, center, inverse, square, slope, acc)
             else:
-                count = _add_four(V, top, start, first, size - whole, r0, r1, r2, r3, c, centre, inverse, square, slope, acc)
+                count = _add_four(V, top, start, first, size - whole, r0, r1, r2, r3, c, center, inverse, square, slope, acc)
             for i in range(top, top + 4):
                 prefetch(address(V, i, start + first) + np.uint64(ahead))
             noted[many] = first
             many += np.uint64(count > 0)
             total += count
         if many > 0:
-            listed = _mend(V, top, start, size, r, c, centre, inverse, square, tail, noted, many, waiting, listed, acc)
+            listed = _mend(V, top, start, size, r, c, center, inverse, square, tail, noted, many, waiting, listed, acc)
     _settle(waiting, listed, square, tail, acc)
     spill(acc, low, size, sums)
     return total

@@ -1,4 +1,4 @@
-"""Rows in units of public centres and scales, and their products with a matrix in single precision."""
+"""Rows in units of public centers and scales, and their products with a matrix in single precision."""
 
 from __future__ import annotations
 

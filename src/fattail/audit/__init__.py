@@ -1,9 +1,9 @@
 """Attacks on our own claims.
 
-Two kinds. *Replay* runs a fit on a dataset and on its neighbour, feeding the second run the
+Two kinds. *Replay* runs a fit on a dataset and on its neighbor, feeding the second run the
 releases of the first, and compares every unreleased value with its declared sensitivity:
 exact, and blind to nothing that passes the curator. *Lower bounds* run a fit many times on
-two neighbours and turn the accuracy of a distinguisher into an epsilon that the truth
+two neighbors and turn the accuracy of a distinguisher into an epsilon that the truth
 exceeds with a stated confidence. The distinguisher may see the fitted numbers (`attack`), or
 all that the claim covers (`transcript_attack`): every release, each weighed by its likelihood
 under either dataset, which no other attack on these two datasets can beat.

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from many fits of two neighbours, and the mutants that they must catch."""
+"""Lower bounds on epsilon from many fits of two neighbors, and the mutants that they must catch."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def lower_bound(
     confidence: float = 0.95,
     claim: Sequence[events.Event] = (),
 ) -> LowerBound:
-    """Lower bound on epsilon from outputs on a dataset and on its neighbour.
+    """Lower bound on epsilon from outputs on a dataset and on its neighbor.
 
     Parameters
     ----------
     ours, theirs : arrays of shape (runs,) or (runs, ...)
-        One number per run is a score, larger where the neighbour is likelier; several are released
+        One number per run is a score, larger where the neighbor is likelier; several are released
         outputs. The first third chooses a direction for these and a threshold, the other runs
         measure their error rates, so no choice is tested on the runs that made it.
     delta : float
@@ -129,15 +129,15 @@ def tradeoff(claim: Sequence[events.Event]) -> Callable[[float], float]:
 
 
 def attack(
-    run: Callable[[Dataset, int], NDArray[Any] | float], data: Dataset, neighbour: Dataset, *, runs: int = 2000, **bound: Any
+    run: Callable[[Dataset, int], NDArray[Any] | float], data: Dataset, neighbor: Dataset, *, runs: int = 2000, **bound: Any
 ) -> LowerBound:
-    """Run a fit many times on two neighbours and bound its epsilon from below.
+    """Run a fit many times on two neighbors and bound its epsilon from below.
 
     Parameters
     ----------
     run : callable
         ``run(dataset, seed)`` gives the released numbers of one fit, or one score of them.
-    data, neighbour : tuples of arrays
+    data, neighbor : tuples of arrays
         The same arrays but for one row.
     runs : int
         Fits per dataset.
@@ -146,13 +146,13 @@ def attack(
     """
     ours, theirs = (
         np.stack([np.asarray(run(rows, seed)) for seed in range(first, first + runs)])
-        for rows, first in ((data, 0), (neighbour, runs))
+        for rows, first in ((data, 0), (neighbor, runs))
     )
     return lower_bound(ours, theirs, **bound)
 
 
 def transcript_attack(
-    make: Callable[[int], Any], data: Dataset, neighbour: Dataset, *, runs: int = 600, **bound: Any
+    make: Callable[[int], Any], data: Dataset, neighbor: Dataset, *, runs: int = 600, **bound: Any
 ) -> LowerBound:
     """`attack` by the likelihood ratio of everything that fits release.
 
@@ -161,7 +161,7 @@ def transcript_attack(
     make : callable
         ``make(seed)`` gives an estimator that has not been fitted; its report is the claim.
         The attacker knows the order of the rows (`known_order`).
-    data, neighbour, runs, **bound
+    data, neighbor, runs, **bound
         As for `attack`.
 
     Examples
@@ -179,17 +179,17 @@ def transcript_attack(
     """
 
     def score(rows: Dataset, seed: int) -> float:
-        other, sign = (neighbour, -1.0) if rows is data else (data, 1.0)
+        other, sign = (neighbor, -1.0) if rows is data else (data, 1.0)
         return sign * privacy_loss(lambda *arrays: make(seed).fit(*arrays), rows, other)
 
     with known_order():
         claim = make(0).fit(*data).privacy_.events
-        return attack(score, data, neighbour, runs=runs, claim=claim, **bound)
+        return attack(score, data, neighbor, runs=runs, claim=claim, **bound)
 
 
 @contextlib.contextmanager
 def known_order() -> Iterator[None]:
-    """Let the secret order of rows be that of the table, so that neighbours can be built against groups and folds.
+    """Let the secret order of rows be that of the table, so that neighbors can be built against groups and folds.
 
     For a row that is replaced in its place the claim holds given the order, so also for somebody who knows it.
     """
@@ -205,7 +205,7 @@ def known_order() -> Iterator[None]:
 _LATTICE_BITS = 44
 
 
-def lattice_attack(make: Callable[[int], Any], data: Dataset, neighbour: Dataset, *, runs: int = 300, **bound: Any) -> LowerBound:
+def lattice_attack(make: Callable[[int], Any], data: Dataset, neighbor: Dataset, *, runs: int = 300, **bound: Any) -> LowerBound:
     """`attack` on noise of a private scale by the grid that its draws lie on.
 
     Whoever knows a dataset can turn a release back into the normal draw that led to it. A draw with finitely
@@ -213,16 +213,16 @@ def lattice_attack(make: Callable[[int], Any], data: Dataset, neighbour: Dataset
 
     Parameters
     ----------
-    make, data, neighbour, runs, **bound
+    make, data, neighbor, runs, **bound
         As for `transcript_attack`.
     """
 
     def score(rows: Dataset, seed: int) -> float:
-        other, sign = (neighbour, 1.0) if rows is data else (data, -1.0)
+        other, sign = (neighbor, 1.0) if rows is data else (data, -1.0)
         smooth = [r for r in releases(lambda *a: make(seed).fit(*a), rows, other) if isinstance(r.mechanism, SmoothNoise)]
         return sign * float(sum(_off_grid(r, r.ours) - _off_grid(r, r.theirs) for r in smooth))
 
-    return attack(score, data, neighbour, runs=runs, **bound)
+    return attack(score, data, neighbor, runs=runs, **bound)
 
 
 def _off_grid(r: Release, bounded: Bounded) -> float:

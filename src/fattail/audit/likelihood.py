@@ -1,4 +1,4 @@
-"""How much likelier the releases of a fit are under its data than under a neighbour."""
+"""How much likelier the releases of a fit are under its data than under a neighbor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fattail.audit.replays import Dataset, Release, difference, releases
 from fattail.privacy import Bounded, Gaussian, Laplace, SmoothBounded, SmoothNoise, TopK
 
 
-def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> float:
-    """Log of how much likelier the releases of one fit of ``data`` were under ``data`` than under ``neighbour``.
+def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> float:
+    """Log of how much likelier the releases of one fit of ``data`` were under ``data`` than under ``neighbor``.
 
     Everything that the curator lets out is weighed, as an onlooker (`fattail.results.progress.watch`) who
     knows both datasets would: the strongest attack on this pair, by the lemma of Neyman and Pearson.
     """
-    return float(sum(_log_odds(r) for r in releases(fit, data, neighbour)))
+    return float(sum(_log_odds(r) for r in releases(fit, data, neighbor)))
 
 
 def _log_odds(r: Release) -> float:

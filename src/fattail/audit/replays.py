@@ -1,4 +1,4 @@
-"""Replay of a fit on a neighbour: what every release would have been, had one row been another."""
+"""Replay of a fit on a neighbor: what every release would have been, had one row been another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Dataset = tuple[NDArray[Any], ...]
 
 @dataclass(frozen=True)
 class Release:
-    """One release of a fit of some data, and what the neighbour would have put in its place."""
+    """One release of a fit of some data, and what the neighbor would have put in its place."""
 
     mechanism: Mechanism
     rho: float
@@ -27,8 +27,8 @@ class Release:
     output: NDArray[Any]
 
 
-def releases(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[Release]:
-    """All releases of a fit of ``data``, in order; the fit of ``neighbour`` is told that they were its own."""
+def releases(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[Release]:
+    """All releases of a fit of ``data``, in order; the fit of ``neighbor`` is told that they were its own."""
     record: list[tuple[Mechanism, float, Bounded, Any]] = []
     release = Curator.release
 
@@ -50,7 +50,7 @@ def releases(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list
     with mock.patch.object(Curator, "release", first):
         fit(*data)
     with mock.patch.object(Curator, "release", second):
-        fit(*neighbour)
+        fit(*neighbor)
     if len(both) < len(record):
         raise AssertionError("the number of releases depends on the data")
     return both
@@ -87,14 +87,14 @@ class Step:
     """The release's budget, in zero-concentrated DP."""
 
 
-def replay(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[Step]:
+def replay(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[Step]:
     """Declared against observed sensitivity at every release of a fit.
 
     Parameters
     ----------
     fit : callable
         ``fit(*arrays)`` fits an estimator; its releases are intercepted at the curator.
-    data, neighbour : tuples of arrays
+    data, neighbor : tuples of arrays
         The same arrays but for one row.
 
     Returns
@@ -106,7 +106,7 @@ def replay(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[S
     """
     steps: list[Step] = []
     moved: set[Mechanism] = set()
-    for r in releases(fit, data, neighbour):
+    for r in releases(fit, data, neighbor):
         ratio = difference(r.ours, r.theirs)
         if ratio and r.mechanism.folds:
             ratio = math.inf if r.mechanism in moved else ratio
@@ -116,7 +116,7 @@ def replay(fit: Callable[..., Any], data: Dataset, neighbour: Dataset) -> list[S
 
 
 def moved(steps: list[Step]) -> float:
-    """How much of a fit's budget a pair of neighbours uses: 1 if every release moves by all that it may."""
+    """How much of a fit's budget a pair of neighbors uses: 1 if every release moves by all that it may."""
     total = sum(step.rho for step in steps)
     return math.sqrt(sum(step.rho * step.ratio**2 for step in steps) / total) if total else 0.0
 

@@ -126,7 +126,7 @@ class IGHT(BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Steps are as long as the curvature along the gradient on the current support allows
-    (normalised hard thresholding); the intercept is fitted along.
+    (normalized hard thresholding); the intercept is fitted along.
 
     Examples
     --------

@@ -18,7 +18,7 @@ LOSSES: dict[str, Loss] = {"squared": Squared(), "huber": Huber(1.345), "logisti
 
 
 class GradientDescent(BaseEstimator):  # type: ignore[misc]
-    """Gradient descent for a linear model, on standardised columns. **Not private.**
+    """Gradient descent for a linear model, on standardized columns. **Not private.**
 
     Parameters
     ----------

@@ -141,12 +141,12 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         alike = _probability_alike(column, places[0], sides)
         both = (up.excess + down.excess) / 2
         relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
-        cancelled = both - both[:, None]
+        canceled = both - both[:, None]
         skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
-        even = cancelled + skew
+        even = canceled + skew
         variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
         variance += alike * (
-            cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
+            canceled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
         )
         # Equal tails cancel only around their own center; ours is off by some rows of the body.
         variance += alike * (column.off_center * (up.beyond + down.beyond[:, None])) ** 2

@@ -57,7 +57,7 @@ _PARAMETERS = """epsilon, delta : float
     blocks : int or "auto"
         Blocks of ``"sample_aggregate"``.
     aggregation : {"clipped", "smooth"}
-        How their fits are combined: clipped means in shrinking balls, or the paper's centre of attention.
+        How their fits are combined: clipped means in shrinking balls, or the paper's center of attention.
     clip : float or "auto"
         Length of gradients, in private units (``"clipped"``).
     batch_size : int or None

@@ -89,7 +89,7 @@ class DPMean(PrivateEstimator):
     each row by itself. All releases are planned, calibrated together and charged before the
     data are read; each has an enforced sensitivity, so nothing is assumed about the data.
     Assumptions (moments) concern accuracy only. Tested by replaying every fit on hostile
-    neighbours: ``tests/estimators/test_means.py``.
+    neighbors: ``tests/estimators/test_means.py``.
 
     Examples
     --------

@@ -61,12 +61,12 @@ _PARAMETERS = """sparsity : int or "auto"
     method : str
         ``"auto"`` needs nothing else and is the most accurate. {methods}
     fit_intercept : bool
-        The methods of the papers have no intercept; for them it is a private centre of the
+        The methods of the papers have no intercept; for them it is a private center of the
         response.
     feature_scale : array of shape (d,), optional
         Public unit of each column, for ``"auto"``. Columns may be in any unit, and those that are
         chosen have theirs measured; in CSR rows columns should be of similar size without this. They
-        should be centred or mostly zero.
+        should be centered or mostly zero.
     n_iter, step : int and float, or "auto"
         Iterations of the papers' methods, and a multiple of their default step.
     feature_clip, response_clip : float or "auto"

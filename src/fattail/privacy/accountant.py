@@ -47,11 +47,11 @@ def concentrated_delta(epsilon: float, rho: float, renyi: tuple[float, ...] = ()
             return min(1.0, max(float(np.exp(np.min(_log_delta(ORDERS, ORDERS * rho + np.array(renyi), epsilon)))), _TINY))
     if rho <= 0:
         return 0.0
-    # The minimiser lies near (epsilon + rho) / (2 rho); any order gives a valid bound.
-    centre = max((epsilon + rho) / (2 * rho), 1 + 1e-6)
+    # The minimizer lies near (epsilon + rho) / (2 rho); any order gives a valid bound.
+    center = max((epsilon + rho) / (2 * rho), 1 + 1e-6)
     best = optimize.minimize_scalar(
         lambda log_excess: float(_log_delta(1 + np.exp(log_excess), (1 + np.exp(log_excess)) * rho, epsilon)),
-        bounds=(math.log(1e-6), math.log(50 * centre)),
+        bounds=(math.log(1e-6), math.log(50 * center)),
         method="bounded",
         options={"xatol": 1e-9},
     )

@@ -37,7 +37,7 @@ class PrivacyReport:
     epsilon_spent : float
         Proved cost of the releases at ``delta``; never above ``epsilon``.
     unit, relation : str
-        What is protected, and which datasets are neighbours.
+        What is protected, and which datasets are neighbors.
     releases : tuple of ReleaseRecord
     numerics : str
         "exact" if sampling and sums are exact on the integers, "idealized" if the proof

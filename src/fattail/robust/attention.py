@@ -1,4 +1,4 @@
-"""The centre of attention of a cloud of points (wang2020 Algorithm 1, corrected)."""
+"""The center of attention of a cloud of points (wang2020 Algorithm 1, corrected)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Attention:
 
     Notes
     -----
-    *Privacy.* With ``r_i(t)`` the distance of point i to its t-th neighbour and ``rho(t)`` the mean of the
+    *Privacy.* With ``r_i(t)`` the distance of point i to its t-th neighbor and ``rho(t)`` the mean of the
     ``q = ceil(2 / smoothness)`` smallest, ``S = 2 max_k rho(t0 + k + 1) exp(-smoothness k / 2)`` bounds the
     local sensitivity and is smooth; beyond the last point rho is the diameter, and so is S throughout where
     q exceeds half of the points. The paper's mean of the *largest* radii is not smooth. Proof: ``attention.proof.md``.
@@ -51,7 +51,7 @@ class Attention:
 
 
 def attention(Z: NDArray[np.float64], diameter: float, smoothness: float) -> tuple[NDArray[np.float64], float]:
-    """The centre and the smooth sensitivity, for points of a set of this diameter."""
+    """The center and the smooth sensitivity, for points of a set of this diameter."""
     m = len(Z)
     half = (m + 1) // 2 + 1
     few = math.ceil(2 / smoothness)

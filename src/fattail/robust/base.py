@@ -84,7 +84,7 @@ class Robustifier(ABC):
             raise PrivacyError("a Poisson sample can only be bounded around zero")
         scale = np.broadcast_to(np.asarray(self._scale(), dtype=np.float64), (width,))
         inverse = 1.0 / scale
-        # The kernels are faster without a centre, and want one of their own memory.
+        # The kernels are faster without a center, and want one of their own memory.
         shift = np.array(center) if np.any(center) else None
 
         def partial(block: Block) -> NDArray[np.int64]:

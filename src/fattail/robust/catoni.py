@@ -36,7 +36,7 @@ __all__ = ["Table", "reference", "scaled", "smooth", "sup", "table"]
 Floats = NDArray[np.float64]
 
 UNIT = 2.0**30
-"""Units of the supremum in which the fast map is evaluated and quantised."""
+"""Units of the supremum in which the fast map is evaluated and quantized."""
 
 # What `sup` accepts.
 _BETA_RANGE = (0.1, 100.0)

@@ -27,7 +27,7 @@ from fattail import _kernels
 from fattail._tools.numbers import TINY
 from fattail.algorithms.auto.linear import hopeless
 from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, Target, Units, prepare
-from fattail.algorithms.parts.support_fit import centre, centre_plan
+from fattail.algorithms.parts.support_fit import center, center_plan
 from fattail.algorithms.registry import registered
 from fattail.losses import Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
@@ -109,11 +109,11 @@ def auto_canonical(curator: Curator, data: PrivateData, target: Target) -> Linea
     """
     c, p = CONSTANTS, data.d + 1
     if hopeless(data.n, data.d, curator.epsilon, curator.delta):  # so few rows cannot show a column: only the intercept
-        plan = centre_plan(target.loss)
+        plan = center_plan(target.loss)
         curator.plan(*plan)
         return LinearFit(np.zeros(data.d), float(start_at(curator, data, target, plan)[0][-1]), 0)
     units = Units.planned(p, c.columns, c.moments, c.radius)
-    start = centre_plan(target.loss)
+    start = center_plan(target.loss)
     share = c.center / sum(m.share for m in start)
     start = tuple(replace(m, share=share * m.share) for m in start)
     renewed = c.renewed if p <= WIDEST else ()
@@ -144,7 +144,7 @@ def auto_canonical(curator: Curator, data: PrivateData, target: Target) -> Linea
 
 def start_at(curator: Curator, data: PrivateData, target: Target, plan: tuple[Mechanism, ...]) -> tuple[Floats, float]:
     """The model without columns, and the loss's second derivative there."""
-    level = centre(curator, data, target.loss, plan)
+    level = center(curator, data, target.loss, plan)
     # A mean that is lost in the noise of sampling would start the fit where the loss is flat.
     mean = float(expit(level)) if target.labels else max(level, 1 / math.sqrt(data.n))
     response = np.nan_to_num(target.loss.promise.response(_START), nan=math.inf)

@@ -156,7 +156,7 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
         Spherical clusters are sought in the columns' common unit, diagonal ones in each column's own.
     """
     c, d, spherical = CONSTANTS, data.d, covariance_type == "spherical"
-    units = LatentUnits(d, c.units, centred=True)
+    units = LatentUnits(d, c.units, centered=True)
     gram, lines, cells = Gaussian("second moments", c.gram), Gaussian("line histograms", c.lines), Gaussian("map", c.map)
     lift = Gaussian("means on the map", c.lift)
     early = Gaussian("early EM steps", c.early, count=c.early_steps)

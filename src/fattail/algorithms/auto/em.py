@@ -7,7 +7,7 @@ The same four movements for the three models of dpem2020:
    ``E[+-x x']`` (plus where ``|y|`` is large) for two regressions; zero for missing covariates.
 3. *Steps.* Full-batch gradient EM. A row's gradient is shrunk to a ball of about the typical
    length of a residual, which the released noise level says, and one more coordinate
-   carries the excess of the squared residual, so the noise level is learnt along.
+   carries the excess of the squared residual, so the noise level is learned along.
 4. *Average* of the last iterates, to which most of the budget goes: EM contracts, so their noise
    is nearly independent and averages out.
 
@@ -80,14 +80,14 @@ MISSING = Constants(
     estimators=("DPGaussianMixture",),
     paper="fattail",
     algorithm="symmetric clusters",
-    changed="dpem2020's gradient EM with private units, a private start, a learnt noise level and averaged late steps",
+    changed="dpem2020's gradient EM with private units, a private start, a learned noise level and averaged late steps",
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
 def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | None) -> LatentFit:
     """Two balanced clusters ``+-beta`` with spherical noise of unknown size.
 
     The top eigenvalue of the second moments is ``|beta|^2 + variance``, the others are the
-    variance. Rows are measured from the origin, which the model makes the centre.
+    variance. Rows are measured from the origin, which the model makes the center.
     """
     c, schedule = CLUSTERS, CLUSTERS.schedule
     bounding = InBall(c.ball * room(curator, data), c.excess * math.sqrt(2.0 / data.d))
@@ -108,7 +108,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
     estimators=("DPMixtureOfRegressions",),
     paper="fattail",
     algorithm="mirrored regressions",
-    changed="dpem2020's gradient EM with private units, a private start, a learnt noise level and averaged late steps",
+    changed="dpem2020's gradient EM with private units, a private start, a learned noise level and averaged late steps",
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
 def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> LatentFit:
@@ -156,7 +156,7 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     estimators=("DPMissingCovariateRegression",),
     paper="fattail",
     algorithm="missing covariates",
-    changed="dpem2020's gradient EM with private units, a private start, a learnt noise level and averaged late steps",
+    changed="dpem2020's gradient EM with private units, a private start, a learned noise level and averaged late steps",
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
 def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> LatentFit:

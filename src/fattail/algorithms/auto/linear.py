@@ -30,7 +30,7 @@ from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
 from fattail.algorithms.parts.newton import Model, Wide
-from fattail.algorithms.parts.support_fit import centre, centre_plan
+from fattail.algorithms.parts.support_fit import center, center_plan
 from fattail.algorithms.registry import registered
 from fattail.columns.units import DEFAULTS as UNITS
 from fattail.columns.units import find_units, widen
@@ -316,9 +316,9 @@ def hopeless(n: int, d: int, epsilon: float, delta: float) -> bool:
 
 def intercept_only(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
     """The model without columns, for the whole budget and in few passes. Nothing is known of coefficients, so no covariance."""
-    plan = centre_plan(target.loss)
+    plan = center_plan(target.loss)
     curator.plan(*plan)
-    level = centre(curator, data, target.loss, plan)
+    level = center(curator, data, target.loss, plan)
     return LinearFit(np.zeros(data.d), level * target.intercept, 0)
 
 

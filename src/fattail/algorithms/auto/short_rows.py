@@ -23,8 +23,8 @@ from fattail.algorithms.parts.support_fit import (
     Fit,
     Floats,
     Indices,
-    centre,
-    centre_plan,
+    center,
+    center_plan,
     clipped_gradient,
     squared_lengths,
     typical,
@@ -73,7 +73,7 @@ def short_rows_fit(
     times = c.steps + 1
     small = c.small * times * SCALE
     entries, width, norm = TopK("typical feature", SCALE), TopK("row norm", SCALE), TopK("row norm on the support", SCALE)
-    response = centre_plan(loss) if fit_intercept else ()
+    response = center_plan(loss) if fit_intercept else ()
     spread = (TopK("scale of residuals", SCALE),) if math.isinf(loss.slope) else ()
     scores, second = Gaussian("scores of all columns", c.screening), Gaussian("second moments", c.squares)
     clipping, gradients = TopK("clipping scale", 2 * SCALE, count=2), Gaussian("gradient", c.gradients, count=c.steps)
@@ -85,7 +85,7 @@ def short_rows_fit(
     entry = typical(curator, entries, data, lambda b: typical_entry(b, feature_scale), c.middle)
     fit = Fit(loss, feature_scale, entry, fit_intercept)
     if fit_intercept:
-        fit.intercept = centre(curator, data, loss, response)
+        fit.intercept = center(curator, data, loss, response)
     psi = (
         typical(curator, spread[0], data, fit.residual, c.middle)
         if spread

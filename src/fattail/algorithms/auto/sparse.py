@@ -24,8 +24,8 @@ from fattail.algorithms.parts.support_fit import (
     FitPlan,
     Floats,
     Indices,
-    centre,
-    centre_plan,
+    center,
+    center_plan,
     refine,
     typical,
     typical_entry,
@@ -132,13 +132,13 @@ def screened_fit(
     sizes = [k // parts + (q < k % parts) for q in range(parts)]
     numbers = math.isinf(loss.slope)
 
-    response = centre_plan(loss) if fit_intercept else ()
+    response = center_plan(loss) if fit_intercept else ()
     # Without a unit of their own, where the budget cannot carry one each, columns share one.
     measured = feature_scale is None and selection_noise(curator, UNITS, k) < n / 12
     units = (TopK("unit of a column", UNITS, count=k),) if measured else ()
     # A center is looked for among all numbers, a unit near the typical one.
-    centred = measured and fit_intercept and selection_noise(curator, UNITS, k) < n / 40
-    centers = (TopK("center of a column", UNITS, count=k),) if centred else ()
+    centered = measured and fit_intercept and selection_noise(curator, UNITS, k) < n / 40
+    centers = (TopK("center of a column", UNITS, count=k),) if centered else ()
     spread = (TopK("scale of residuals", parts * SCALE, count=parts),) if numbers else ()
     level = (
         (Gaussian("level of residuals", parts * SCALE / 4, count=parts),) if numbers and fit_intercept and not everything else ()
@@ -154,7 +154,7 @@ def screened_fit(
     unit = UNIT * typical(curator, entries, data, lambda b: typical_entry(b, scale), 0.5)
     fit = Fit(loss, unit * scale, 1.0, fit_intercept)
     if fit_intercept:
-        fit.intercept = centre(curator, data, loss, response)
+        fit.intercept = center(curator, data, loss, response)
     expected = math.inf if sparsity is None else float(sparsity)
     for screen, plan in zip(screens, fits, strict=True):
         psi = typical(curator, spread[0], data, fit.residual, RESIDUALS) if spread else 0.5

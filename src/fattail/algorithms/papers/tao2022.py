@@ -53,7 +53,7 @@ Floats = NDArray[np.float64]
     paper="tao2022",
     algorithm="Algorithm 1",
     changed="clips instead of zeroing, exact calibration for any epsilon, bound from the actual noise; "
-    "NaN-safe; without a moment bound, centre and bound are private estimates",
+    "NaN-safe; without a moment bound, center and bound are private estimates",
     test="tests/estimators/test_means.py::test_fuzz[truncated]",
 )
 def truncated_mean(curator: Curator, data: PrivateData, moment: float = 2.0, moment_bound: Any = "auto") -> Estimate:

@@ -1,4 +1,4 @@
-"""Wang, Xiao, Devadas and Xu (ICML 2020): smoothed and trimmed means, and convex optimisation on them.
+"""Wang, Xiao, Devadas and Xu (ICML 2020): smoothed and trimmed means, and convex optimization on them.
 
 Algorithm 1 is ``sample_aggregate``, Algorithm 2 ``trimmed_mean``, Algorithm 3 ``trimmed_descent``,
 Algorithm 4 ``smoothed_descent``. The descents work on rows in private units (``linear_rows.prepare``),
@@ -198,7 +198,7 @@ def sample_aggregate(
     blocks = max(1, min(data.n // (8 * p), round(data.n**BLOCKS))) if blocks is None else blocks
     units = Units.planned(p)
     stages = [Gaussian(f"mean of fits {k + 1}", share) for k, share in enumerate(STAGES)]
-    smooth = SmoothGaussian("centre of fits", 4.0, coordinates=p, delta=curator.delta / 2)
+    smooth = SmoothGaussian("center of fits", 4.0, coordinates=p, delta=curator.delta / 2)
     curator.plan(*units.mechanisms(p), *([smooth] if aggregation == "smooth" else stages))
     problem = prepare(curator, units, data, target)
     inverse = np.linalg.inv(problem.frame.shape).T
@@ -220,7 +220,7 @@ def sample_aggregate(
 
 
 def _newton(problem: Problem, table: Floats, shares: Floats, steps: int = 15, pull: float = PULL) -> Floats:
-    """Minimise the loss of one block by a fixed number of Newton steps with a little ridge; not private."""
+    """Minimize the loss of one block by a fixed number of Newton steps with a little ridge; not private."""
     table = np.where(np.isfinite(table), table, 0.0)
     z, y, loss = table[:, :-1], table[:, -1], problem.fixed_loss
     weights = shares * problem.frame.weights(np.einsum("ij,ij->i", z, z))

@@ -105,7 +105,7 @@ def ridge_teacher(
     tau: float,
     level: float,
 ) -> RidgeDescent:
-    """A regularised fit on the support, to be released by ``release``.
+    """A regularized fit on the support, to be released by ``release``.
 
     The penalty balances its bias with the noise that the later ``release`` will need, both by
     public arithmetic for coefficients that explain a response of size tau.

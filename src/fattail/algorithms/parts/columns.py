@@ -1,4 +1,4 @@
-"""Private centre and scale of columns in any unit, from four rounds of counts.
+"""Private center and scale of columns in any unit, from four rounds of counts.
 
 Round one counts each column by sign and octave, on a grid that was fixed before any data. It
 settles magnitudes, but a latitude is 47.5 with a spread of 0.1, so two more rounds zoom into
@@ -56,7 +56,7 @@ def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
 
 
 def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
-    """Centre and scale of every column; the response's come last.
+    """Center and scale of every column; the response's come last.
 
     ``release`` is planned for four Gaussian releases. The scale is of the order of a standard
     deviation for columns with light tails and below it for heavy ones; infinite means that
@@ -115,7 +115,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
 def _unhide(
     curator: Curator, release: Gaussian, data: PrivateData, with_y: bool, hidden: NDArray[np.intp], center: Floats, scale: Floats
 ) -> None:
-    """Count octaves of the hidden columns alone, and write centre and scale of those that now show a spread.
+    """Count octaves of the hidden columns alone, and write center and scale of those that now show a spread.
 
     The fewer columns are counted, the less noise do they need.
     """
@@ -194,7 +194,7 @@ def _center_and_spread(edges: Floats, counts: Floats, least: float) -> tuple[flo
 
 
 def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: int) -> float:
-    """Root mean square distance of octaves from the centre: the spread of dummies and zero-inflated columns."""
+    """Root mean square distance of octaves from the center: the spread of dummies and zero-inflated columns."""
     away = np.maximum(0.0, np.maximum(_EDGES[:-1] - center, center - _EDGES[1:]))
     alone = math.sqrt(float(np.sum(seen * away**2)) / max(float(seen.sum()), 1.0))
     if alone > 0 and not seen[_CELLS] > n / 2:

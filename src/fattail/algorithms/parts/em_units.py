@@ -1,4 +1,4 @@
-"""Units in which private EM works: centres, sizes and correlations of columns nobody described.
+"""Units in which private EM works: centers, sizes and correlations of columns nobody described.
 
 All of them are released; each is a selection on a public grid or a mean of rows in a ball.
 """
@@ -85,24 +85,24 @@ CONSTANTS = Constants()
 
 @dataclass(frozen=True)
 class LatentUnits:
-    """Private centre and octave of the size of each column (the response is the last one).
+    """Private center and octave of the size of each column (the response is the last one).
 
-    With a centre: the size of ``|x|``, a mean clipped at twice that, then the size of
-    ``|x - centre|``. Without: the first alone.
+    With a center: the size of ``|x|``, a mean clipped at twice that, then the size of
+    ``|x - center|``. Without: the first alone.
     """
 
     columns: int
     share: float
-    centred: bool
+    centered: bool
     quantile: float = 0.5
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
-        if not self.centred:
+        if not self.centered:
             return (TopK("column sizes", self.share, count=self.columns),)
         return (
             TopK("column sizes", CONSTANTS.sizes_share * self.share, count=self.columns),
-            Gaussian("column centres", CONSTANTS.centers_share * self.share),
+            Gaussian("column centers", CONSTANTS.centers_share * self.share),
             TopK("column spreads", CONSTANTS.spreads_share * self.share, count=self.columns),
         )
 
@@ -111,14 +111,14 @@ class LatentUnits:
         sizes, *rest = self.mechanisms
         scale = self._octaves(curator, sizes, data, center)
         if rest:
-            centres, spreads = rest
-            assert isinstance(centres, Gaussian)
+            centers, spreads = rest
+            assert isinstance(centers, Gaussian)
             clip, edge = (
                 Ball(radius=CONSTANTS.center_radius * math.sqrt(self.columns), scale=scale),
                 CONSTANTS.center_clip * scale,
             )
             center = curator.release(
-                centres,
+                centers,
                 clip.mean(data, lambda b: (np.clip(stacked(b, self.columns), -edge, edge), None), width=self.columns),
             )
             scale = self._octaves(curator, spreads, data, center)
@@ -156,7 +156,7 @@ def whitener(curator: Curator, release: Gaussian, data: PrivateData, center: Flo
 
 
 def column_moments(
-    curator: Curator, release: Gaussian, data: PrivateData, center: Floats, scale: Floats, centred: bool
+    curator: Curator, release: Gaussian, data: PrivateData, center: Floats, scale: Floats, centered: bool
 ) -> tuple[Floats, Floats, float]:
     """Mean and spread of each covariate where it is observed, and the variance of the response."""
     c, d, columns = CONSTANTS, data.d, len(center)
@@ -169,15 +169,15 @@ def column_moments(
         Z = np.where(seen, np.clip(Z, -c.cell_clip, c.cell_clip), 0.0)
         square = shrink(np.where(seen, Z * Z - 1.0, 0.0), second) / second
         parts = [square * squares, observed * seen.mean(axis=1)]
-        if centred:
+        if centered:
             parts.append(shrink(Z, first) * (means / first))
         return np.column_stack(parts), None
 
-    width = columns + 1 + columns * centred
+    width = columns + 1 + columns * centered
     released = curator.release(release, Ball(radius=1.0).mean(data, rows, width=width))
     # The observed share of a covariate, from the one of all columns: the response is always there.
     share = np.full(columns, np.clip((released[columns] / observed * columns - 1.0) / d, c.least_seen, 1.0))
     share[d] = 1.0
-    mean = released[columns + 1 :] / (means / first) / share if centred else np.zeros(columns)
+    mean = released[columns + 1 :] / (means / first) / share if centered else np.zeros(columns)
     variance = np.clip(1.0 + released[:columns] * (second / squares) / share - mean**2, c.least_variance, c.most_variance)
     return center + scale * mean, (scale * np.sqrt(variance))[:d], float(scale[d] ** 2 * variance[d])

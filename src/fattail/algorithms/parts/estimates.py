@@ -43,7 +43,7 @@ def additive(name: str, d: int, epsilon: float, delta: float, share: float = 1.0
 
 
 def pure_is_better(d: int, epsilon: float, delta: float, parts: float = 1.0) -> bool:
-    """Whether d columns in l1 get less noise than in l2; a plan in ``parts`` favours l2."""
+    """Whether d columns in l1 get less noise than in l2; a plan in ``parts`` favors l2."""
     return delta == 0 or math.sqrt(2 * d) * parts < epsilon * gaussian_multiplier(epsilon, delta)
 
 

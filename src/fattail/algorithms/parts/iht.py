@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fattail._kernels import Residual
 from fattail.algorithms.parts.geometry import project_ball
-from fattail.algorithms.parts.support_fit import centre, centre_plan, typical, typical_entry
+from fattail.algorithms.parts.support_fit import center, center_plan, typical, typical_entry
 from fattail.losses import Huber, Loss, Squared
 from fattail.privacy import Bounded, Curator, Gaussian, Mechanism, TopK
 from fattail.privacy.peeling import LaplacePeeling, LaplaceValues
@@ -52,7 +52,7 @@ class Options:
         Each step on its own rows, as printed; all rows at each step is better by sqrt(T).
     peeling : {"gumbel", "laplace"}
     fit_intercept : bool
-        Fix the intercept at a private centre of the response.
+        Fix the intercept at a private center of the response.
     """
 
     sparsity: int
@@ -72,7 +72,7 @@ class Options:
 
 @dataclass(frozen=True)
 class SparseUnits:
-    """Private size of features and responses, and the centre of the latter: three small releases."""
+    """Private size of features and responses, and the center of the latter: three small releases."""
 
     options: Options
     loss: Loss
@@ -85,7 +85,7 @@ class SparseUnits:
         o = self.options
         return (
             *((self.entries,) if o.feature_clip is None else ()),
-            *(centre_plan(self.loss) if o.fit_intercept else ()),
+            *(center_plan(self.loss) if o.fit_intercept else ()),
             *((self.size,) if self._buys_size else ()),
         )
 
@@ -100,7 +100,7 @@ class SparseUnits:
         if K is None:
             ones = np.ones(data.d)
             K = 2 * typical(curator, self.entries, data, lambda b: typical_entry(b, ones), 0.5)
-        level = centre(curator, data, self.loss, centre_plan(self.loss)) if o.fit_intercept else 0.0
+        level = center(curator, data, self.loss, center_plan(self.loss)) if o.fit_intercept else 0.0
         tau = o.response_clip if o.response_clip is not None else self.loss.slope
         if self._buys_size:
             tau = RESIDUAL_ROOM * typical(

@@ -54,7 +54,7 @@ class LinearFit:
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be minimised: loss, ridge penalty ``alpha / 2 |coef|^2``, ball of coefficients, intercept or not.
+    """What is to be minimized: loss, ridge penalty ``alpha / 2 |coef|^2``, ball of coefficients, intercept or not.
 
     For a logistic loss the response is 0, 1, or NaN where the label is neither of the two declared.
     """
@@ -227,7 +227,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Units:
-    """Releases that make rows comparable: centres and scales, then second moments."""
+    """Releases that make rows comparable: centers and scales, then second moments."""
 
     columns: Gaussian
     moments: Gaussian

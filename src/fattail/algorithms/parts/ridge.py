@@ -1,4 +1,4 @@
-"""Regularised descent on few columns, whose sensitivity does not depend on how far it runs."""
+"""Regularized descent on few columns, whose sensitivity does not depend on how far it runs."""
 
 from __future__ import annotations
 

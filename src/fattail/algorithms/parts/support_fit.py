@@ -130,7 +130,7 @@ class Fit:
     def learn(self, estimate: Floats, covariance: Floats) -> None:
         """Average a new estimate with those before, by precision.
 
-        Earlier ones were made farther from the minimiser and with fewer columns: what their
+        Earlier ones were made farther from the minimizer and with fewer columns: what their
         distance from the new one exceeds the noise of both by is taken for their error.
         """
         old = np.zeros_like(self.precision)
@@ -230,11 +230,11 @@ def typical(curator: Curator, mechanism: TopK, data: PrivateData, values: Any, q
     return float(np.clip(middle, LIMITS.smallest, LIMITS.largest))
 
 
-def centre_plan(loss: Loss) -> tuple[Mechanism, ...]:
-    """Releases that `centre` needs; fewer where the response is a label."""
+def center_plan(loss: Loss) -> tuple[Mechanism, ...]:
+    """Releases that `center` needs; fewer where the response is a label."""
     if loss.promise.target == "labels":
-        return (Gaussian("centre of the response", 2 * SCALE),)
-    return (TopK("size of the response", 2 * SCALE, count=2), Gaussian("centre of the response", 2 * SCALE, count=2))
+        return (Gaussian("center of the response", 2 * SCALE),)
+    return (TopK("size of the response", 2 * SCALE, count=2), Gaussian("center of the response", 2 * SCALE, count=2))
 
 
 def squared_lengths(X: Any, weights: Floats) -> Floats:
@@ -250,8 +250,8 @@ def typical_entry(block: Block, scale: Floats) -> Floats:
     return np.asarray(_kernels.dot(X, 1 / scale) / np.maximum(np.count_nonzero(X, axis=1), 1))
 
 
-def centre(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[Any, ...]) -> float:
-    """Intercept of the empty model: a clipped mean of the response, re-centred once; or the log-odds."""
+def center(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[Any, ...]) -> float:
+    """Intercept of the empty model: a clipped mean of the response, re-centered once; or the log-odds."""
     # A number's distance is a residual whatever the loss; a label's derivative at 0 is one half minus the label.
     distance = loss if loss.promise.target == "labels" else Squared()
 
@@ -277,8 +277,8 @@ def refine(
 ) -> None:
     """Newton steps from the current fit on its support; the result replaces it.
 
-    Each gradient gives an estimate of the minimiser, ``theta + inverse curvature * gradient``.
-    They are averaged with all that the fit has learnt before, so that nothing spent is lost, and
+    Each gradient gives an estimate of the minimizer, ``theta + inverse curvature * gradient``.
+    They are averaged with all that the fit has learned before, so that nothing spent is lost, and
     shrunk before the next gradient is asked for. A rough plan takes columns as uncorrelated.
 
     Parameters

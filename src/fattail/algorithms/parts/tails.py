@@ -4,10 +4,10 @@ A mean clipped to ``[center - a, center + b]`` has three errors: the noise, in p
 a + b; the sampling error; and the bias, the mean excess beyond the two ends. From released
 counts, a posterior over a bank of tail shapes (Lomax, log-normal, Weibull, none) predicts the
 excess beyond every candidate end, even where the counts drown in noise. The ends that
-minimise the sum are chosen, and the predicted bias is taken out of the answer.
+minimize the sum are chosen, and the predicted bias is taken out of the answer.
 
 Shapes count in proportion to their posterior probability *over* the error that somebody who
-knew the shape could not avoid: what is minimised is the error in proportion to the least
+knew the shape could not avoid: what is minimized is the error in proportion to the least
 possible one, so that a heavy tail that is merely conceivable does not spoil the answer for a
 light one. Where both sides look alike, their excesses cancel and the ends move far in.
 """
@@ -276,10 +276,10 @@ def choose_ends(
     relative = np.minimum(variance / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
     total = np.hstack((np.maximum(body.sum(0), 0.0), posteriors[0].model + posteriors[1].model))
     skew, skew_variance = _small_difference(np.hstack((body, counts)), total, rows, noise)
-    cancelled = both - both[:, None]
-    even = cancelled + skew
+    canceled = both - both[:, None]
+    even = canceled + skew
     bias_variance = (1 - alike) * (variances[0] + variances[1][:, None]) + alike * (1 - alike) * (bias - even) ** 2
-    bias_variance += alike * (cancelled**2 * (relative + relative[:, None]) / 2 + skew_variance)
+    bias_variance += alike * (canceled**2 * (relative + relative[:, None]) / 2 + skew_variance)
     # Equal tails cancel only around their own center; ours is off by some rows of the body.
     bias_variance += alike * (off_center * (up.beyond + down.beyond[:, None])) ** 2
     bias = (1 - alike) * bias + alike * even

@@ -26,7 +26,7 @@ class DPMissingCovariateRegression(LatentRegression):
     epsilon, delta : float
         Privacy budget of the fit.
     method : {"auto", "smoothed", "clipped", "local"}, default="auto"
-        "auto" needs nothing: centre and spread of the covariates are estimated privately too. The others
+        "auto" needs nothing: center and spread of the covariates are estimated privately too. The others
         are dpem2020's gradient EM, which takes covariates to be standard normal.
     fit_intercept : bool or "auto", default="auto"
         "auto": with method "auto" only.
