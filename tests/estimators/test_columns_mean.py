@@ -127,3 +127,14 @@ def test_a_rare_far_code_is_within_ten_half_widths():
         answer = fattail.mean(x, epsilon=0.2, random_state=seed)
         half = max(answer.interval[1] - answer.value, answer.value - answer.interval[0])
         assert abs(answer.value - x.mean()) < 10 * half
+
+
+@pytest.mark.parametrize("scale", [2.0**127, 2.0**128, 2.0**140, 1e300, 5e-324])
+def test_numbers_at_the_end_of_the_octaves_are_answered(scale):
+    """A fit that was charged once ended in an error where counts rose up to the last octave."""
+    rng = np.random.default_rng(0)
+    for x in (rng.standard_t(2, 3000), rng.choice([-1.0, 0.0, 1.0], 3000), 1 + rng.random(3000)):
+        for epsilon in (0.2, 1.0, 4.0):
+            with np.errstate(all="ignore"):
+                column = np.clip(x * scale, -1.7e308, 1.7e308)
+            assert np.isfinite(fattail.mean(column, epsilon=epsilon, random_state=0).value)

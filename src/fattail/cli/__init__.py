@@ -55,8 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # no name may be unprintable where only ASCII can be printed
             stream.reconfigure(errors="backslashreplace")
-    if any("\0" in text for text in arguments or ()):  # a shell cannot pass one; some versions of click fail on it
-        return _fail("an argument holds a NUL character, which no name and no path can", 2)
     try:
         code: int = app(args=arguments, prog_name="fattail", standalone_mode=False) or 0
         return _fail("stopped", code) if code == STOPPED else code
@@ -76,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # no traceback for a user's mistake, and none that quotes a row
         if os.environ.get("FATTAIL_DEBUG"):
             traceback.print_exc()
+        if str(error) == "embedded null byte":  # of the operating system, where some versions of click look at a path
+            return _fail("no path can hold a NUL character", 2, error)
         if isinstance(error, ValueError | PrivacyError | NotImplementedError) and _raised_here(error):
             return _fail(str(error), 2, error)
         return _fail(f"unexpected {type(error).__name__}; FATTAIL_DEBUG=1 shows where (and may show values)", 1, error)

@@ -237,7 +237,7 @@ class ColumnDescription:
             first = max(cell - back, 0)
             if first + 1 < CELLS and counts[first + 1] > READING.rise * max(counts[first], 0.0) + rise:
                 cell += 1
-        return cell
+        return min(cell, CELLS - 1)  # counts may rise up to the last octave that there is
 
 
 def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list[ColumnDescription]:

@@ -107,6 +107,8 @@ class Side(NamedTuple):
         return float(np.maximum(self.body, 0.0) @ self.middles**power)
 
 
+# Squares of the largest and smallest numbers leave the floats, and no message may say so.
+@np.errstate(all="ignore")
 def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     """Interval with the smallest expected squared error of its clipped, corrected mean.
 

@@ -58,8 +58,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
     typical = max(rows / groups, min(RULES.typical / curator.epsilon, rows))
     # Of a sum of two cells, per unit of the length of the interval.
     noise = _RATIO * curator.noise(plan.cells, moves) / typical
-    with np.errstate(all="ignore"):  # squares of the largest numbers overflow, and no message may say so
-        ends = choose_ends(column, noise)
+    ends = choose_ends(column, noise)
     half = max((ends.high - ends.low) / 2, max(abs(ends.low), abs(ends.high)) * _RELATIVE, _NARROWEST)
     middle = ends.low / 2 + ends.high / 2
     return Shape(ends, column.center, middle - half, middle + half, rows)
