@@ -203,7 +203,10 @@ class _Shared:
         try:
             for piece in self:
                 part = partial(piece.block(scratch))
-                sums = part.copy() if sums is None else sums + part
+                if sums is None:
+                    sums = part.copy()
+                else:
+                    sums += part
             return sums
         except BaseException:
             self._pieces = iter(())  # stops the other threads
