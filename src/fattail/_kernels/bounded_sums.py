@@ -74,7 +74,7 @@ def truncate_sums(block: Block, r: Factors, c: Floats | None, inv_s: Floats, out
 def smooth_sums(block: Block, r: Factors, c: Floats | None, inv_s: Floats, table: Any, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 g(argument) / sup``, each term rounded.
 
-    ``table`` is `fattail.robust.catoni.table`'s, for the map ``g`` of one ``beta``.
+    ``table`` is `fattail.robust.catoni.smooth_map`'s, for the map ``g`` of one ``beta``.
     """
     extra = [table.core, table.slope, table.tail]
     inv_s = dense.scaled(plain(inv_s), table.kappa)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from fattail._tools.threads import thread_count
 from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
-from fattail.estimators.parameters import check_kind
+from fattail.estimators.parameters import check_type
 from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
 from fattail.privacy.counting import counted
 from fattail.privacy.noise import noise_source
@@ -110,7 +110,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         thread_count()  # an environment that means nothing must not show after the charge
         defaults = type(self)().get_params(deep=False)
         for name, value in self.get_params(deep=False).items():
-            check_kind(name, value, defaults[name])
+            check_type(name, value, defaults[name])
         if self.method not in self._methods:
             raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
         if self.relation not in RELATIONS:
