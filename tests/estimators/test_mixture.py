@@ -196,7 +196,7 @@ def test_blocks_cannot_change_a_result(E):
     [
         (DPGaussianMixture, {"n_components": 0}, "n_components"),
         (DPGaussianMixture, {"covariance_type": "full"}, "covariance_type"),
-        (DPGaussianMixture, {"n_components": 3, "method": "smoothed"}, "two spherical"),
+        (DPGaussianMixture, {"n_components": 3, "method": "smoothed"}, "n_components=2 and covariance_type"),
         (DPGaussianMixture, {"symmetric": False, "method": "clipped"}, "symmetric model only"),
         (DPGaussianMixture, {"noise_scale": 1.0}, "noise_scale"),
         (DPMixtureOfRegressions, {"clip": 2.0}, "clip is not used by method='auto'"),
