@@ -1,4 +1,4 @@
-"""The number of rows (of persons) as a release: the first one, where it is private."""
+"""The number of rows (of persons) as the first release, where it is private."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CountShares:
 
 
 SHARES = CountShares()
-# A seed of its own for the count: its noise should not be that of the releases after it.
+# The count has a seed of its own, so that its noise differs from that of later releases.
 _OTHER_SEED = 1 << 40
 
 
@@ -53,9 +53,9 @@ def counted(
 
     Notes
     -----
-    *Privacy.* One row (person) more, fewer, or another one that counts or does not, moves their number by one: Laplace noise
-    for ``SHARES.count`` of epsilon. What the curator plans afterwards, whatever the released number, satisfies the rest of
-    epsilon and a part of delta; by basic composition both together satisfy the claim. Proof: ``counting.proof.md``.
+    *Privacy.* Adding, removing or replacing one row (person) changes the number by at most one: Laplace noise
+    for ``SHARES.count`` of epsilon. The plan after it satisfies the rest of epsilon and a part of delta, whatever number was
+    released. By basic composition both together satisfy the claim. Proof: ``counting.proof.md``.
     """
     before, left = count_claims(epsilon, delta)
     options: dict[str, Any] = {"ledger": ledger, "subject": subject}

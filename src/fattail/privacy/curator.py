@@ -1,4 +1,4 @@
-"""The only exit."""
+"""The curator: the only way in which a value is released."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fattail.rows.order import Fold, Sample, SecretOrder
 
 
 class Account(Protocol):
-    """What a ledger account and a notebook budget have in common."""
+    """The common interface of ledger accounts and budgets."""
 
     def charge(
         self,
@@ -39,7 +39,7 @@ class Account(Protocol):
 
 
 class Curator:
-    """Holds the budget of one fit and lets planned releases out, each charged beforehand.
+    """Holds the budget of one fit and makes its planned releases, all charged beforehand.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ class Curator:
         Charged with the whole plan before any data are read, together with every enclosing
         ``with Budget(...)`` block: all of them or none.
     label : str
-        Who is asking, for the ledger and the report.
+        Name of the caller, for the ledger and the report.
     subject : Subject, optional
-        Whose data it is about, for the ledger and the report.
+        What the data are, for the ledger and the report.
     prior : Curator, optional
-        Of the number of rows (or persons), released before: n is then what this curator has released, folds are cut by labels
-        instead of ranks, and the report is of both.
+        The curator that released the number of rows (of persons) before: n is then that release, folds are cut by labels
+        instead of ranks, and the report covers both.
     claim : tuple of float, optional
-        What the report claims for both together; with ``prior`` only.
+        The claim for both together; only with ``prior``.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Curator:
         if ledger is not None and not hasattr(ledger, "charge"):
             raise ValueError(f"ledger must be an account (Ledger(path).open(...)) or a Budget, got {type(ledger).__name__}")
         self._source: NoiseSource = noise_source(random_state)
-        # What tells the rows' places in a secret order; whoever knows the seed knows it.
+        # The key of the secret order of rows; with a seed it is not secret.
         self._key = os.urandom(32) if random_state is None else hashlib.sha3_256(b"%d" % random_state).digest()
         self._order: SecretOrder | None = None
         self._ledger = ledger
@@ -104,7 +104,7 @@ class Curator:
         self._unit = 0.0
         self._done: Counter[str] = Counter()
         self._used: dict[str, list[Fold]] = {}
-        self._fresh: list[Sample] = []  # samples that no release was made of
+        self._fresh: list[Sample] = []  # samples that were not used in a release yet
         self._sensitivity: dict[str, float | None] = {}
 
     def plan(self, *mechanisms: Mechanism) -> None:
@@ -169,7 +169,7 @@ class Curator:
         return self._order
 
     def release(self, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
-        """Add the planned noise and let the value go.
+        """Add the planned noise and return the released value.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class Curator:
         return output
 
     def waive(self, mechanism: Mechanism) -> None:
-        """Leave out a planned release that earlier ones have shown to be needless; its budget stays spent."""
+        """Skip a planned release that earlier releases have made unnecessary; its budget stays spent."""
         self._check_planned(mechanism)
         if self._done[mechanism.name] >= mechanism.count:
             raise PrivacyError(f"{mechanism.name!r} has no release left to leave out")
@@ -203,7 +203,7 @@ class Curator:
         return self.release(mechanism, bounded).astype(np.intp)
 
     def report(self) -> PrivacyReport:
-        """The claim and every release, once all that was planned has been released or waived."""
+        """The report, once every planned release has been made or waived."""
         missing = [m.name for m in self._plan if self._done[m.name] < m.count]
         if missing:
             raise PrivacyError(f"planned and charged but not released: {missing}")

@@ -1,4 +1,4 @@
-"""The ways in which a private value may leave.
+"""Mechanisms: the ways in which a private value may be released.
 
 A mechanism is planned with a ``share`` of the budget, spread over ``count`` releases. The
 curator turns shares into ``rho`` (zero-concentrated DP, per release); each class says next
@@ -174,7 +174,7 @@ class TopK(Mechanism):
 class SmoothNoise(Mechanism):
     """Noise scaled to a smooth sensitivity: ``value + (S / s) sinh(width Z) / width``.
 
-    ``S`` belongs to the data and is never reported. Each of ``coordinates`` values gets its own share
+    ``S`` depends on the data and is never reported. Each of ``coordinates`` values gets its own share
     of the release. With ``one_shot`` the privacy loss of a coordinate is bounded by its epsilon but for
     a probability of 1e-40, otherwise it is dominated by a Gaussian release. Both are proved for every
     epsilon at once, from two inequalities in one variable (``scripts/prove_smooth_noise.py``).
@@ -182,7 +182,7 @@ class SmoothNoise(Mechanism):
 
     one_shot: bool = False
     coordinates: int = 1
-    # Of a coordinate. Below, the rounding of S would count; above, a single release gets no more than this.
+    # Range of the epsilon of a coordinate: below it, the rounding of S would matter; above it, a single release uses no more.
     min_epsilon: ClassVar[float] = 1e-6
     max_epsilon: ClassVar[float] = 4.0
     # Of a single release: twice the normal tail beyond the reach that the script certifies.
@@ -199,7 +199,7 @@ class SmoothNoise(Mechanism):
 
     def smoothness(self, rho: float) -> float:
         """The ``t`` for which the smooth sensitivity must be computed."""
-        # What the product of S and a public number rounds is left to the noise.
+        # A margin for the rounding of the product of S and a public number.
         return self.constants[1] * self._epsilon(rho) - 2.0**-45
 
     def validate(self, rho: float) -> None:
