@@ -28,15 +28,15 @@ _HEAD = ("", "coefficient", "std. error", "z", "p", "low", "high")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """Coefficients of a private linear model and what is known about their errors.
+    """Coefficients of a private linear model, with standard errors and intervals.
 
     Attributes
     ----------
     names : tuple of str
         Columns, and last the intercept where one was fitted.
     coefficient, standard_error : arrays
-        A standard error has sampling and privacy noise in it. It is NaN where the method gives none, and infinite for a
-        column whose spread did not show.
+        A standard error includes sampling and privacy noise. It is NaN where the method gives none, and infinite for a column
+        whose spread was hidden by the noise.
     confidence : float
         Level of the intervals.
     joint : bool
