@@ -52,8 +52,8 @@ class Tape:
         self.steps: list[_Step] = []
         self.coarse: tuple[str, ...] = ()
         self._order = order
-        self._plan: list[tuple[str, events.Event | None]] = [("", None)]  # the releases; the first entry stands for steps
-        outside of any release
+        # The releases; the first entry stands for steps outside of any release.
+        self._plan: list[tuple[str, events.Event | None]] = [("", None)]
         self._at = -1  # recording
         self._release = self._count = 0
         self._inside = self._picking = False
