@@ -83,11 +83,10 @@ LEAST_INCLUSION = 0.2
 def shrink(estimate: ArrayLike, noise: ArrayLike, others: float = 0.0, most: float = math.inf) -> Floats:
     """Empirical-Bayes shrinkage of noisy coefficients, many of which may be zero.
 
-    A coefficient is zero with some probability, else normal; both the probability and the
-    spread are read off the estimates themselves by maximum likelihood. The answer is the
-    posterior mean, and exactly 0 where zero is by far the likelier explanation: pure noise is
-    not passed on, and the error stays near that of the zero vector when there is nothing to
-    see. The largest of many are large by luck as well, so it matters how many were looked at.
+    A coefficient is zero with some probability, else normal; both the probability and the spread are estimated from the
+    coefficients by maximum likelihood. The result is the posterior mean, and exactly 0 where zero is far more likely. So the
+    error stays near that of the zero vector when all is noise. The largest of many coefficients are partly large by chance, so
+    the number of candidates matters.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ def shrink(estimate: ArrayLike, noise: ArrayLike, others: float = 0.0, most: flo
     noise : float or array of shape (k,)
         Known standard deviation of the noise in each estimate.
     others : float
-        How many coefficients were looked at and left out because they looked smaller.
+        Number of coefficients that were considered and left out because they looked smaller.
     most : float
         How many of all are expected not to be zero, at most.
 
