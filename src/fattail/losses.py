@@ -293,7 +293,7 @@ class Needs:
         if self.only is not None and type(loss) not in self.only:
             known = ", ".join(kind.__name__ for kind in self.only[:-1]) + " and " * (len(self.only) > 1) + self.only[-1].__name__
             reason = f", {self.because}" if self.because else ""
-            raise ValueError(f"{who} serves the loss{'es' * (len(self.only) > 1)} {known} only{reason}; got {name}")
+            raise ValueError(f"{who} supports the loss{'es' * (len(self.only) > 1)} {known} only{reason}; got {name}")
         if type(loss) in self.besides:
             return
         if self.slope and not math.isfinite(promise.slope):
@@ -301,11 +301,11 @@ class Needs:
         if self.curvature and not math.isfinite(promise.curvature):
             raise ValueError(f"{who} needs a loss with a bounded second derivative, and {name} has none")
         if self.convex and not promise.convex:
-            raise ValueError(f"{who} needs a convex loss, and {name} is none")
+            raise ValueError(f"{who} needs a convex loss, and {name} is not convex")
         if self.canonical and not promise.canonical:
             raise ValueError(f"{who} needs a loss whose derivative is response(z) - y, and {name} promises no canonical response")
         if promise.target not in self.targets:
-            raise ValueError(f"{who} serves {' and '.join(self.targets)} responses; {name} is for {promise.target} ones")
+            raise ValueError(f"{who} supports {' and '.join(self.targets)} responses; {name} is for {promise.target} ones")
 
 
 # Public numbers on which promises are tested: predictions dense around 0, and a few responses of each kind.
@@ -331,7 +331,7 @@ def check_loss(loss: Any) -> None:
     >>> check_loss(Understated())
     Traceback (most recent call last):
         ...
-    ValueError: Understated promises a curvature of 0.1 and shows one of 1
+    ValueError: Understated promises a curvature of 0.1 but has one of 1
     """
     if not isinstance(loss, Loss) or not isinstance(loss.promise, Promise):
         raise ValueError(f"a loss is an instance of a subclass of fattail.losses.Loss with a promise, got {type(loss).__name__}")
@@ -376,7 +376,7 @@ def curvature_near_zero(loss: Loss) -> float:
 
 def _check_bound(name: str, what: str, promised: float, seen: float) -> None:
     if seen > promised * (1 + 1e-6):
-        raise ValueError(f"{name} promises a {what} of {promised:g} and shows one of {seen:g}")
+        raise ValueError(f"{name} promises a {what} of {promised:g} but has one of {seen:g}")
 
 
 def _check_pointwise(what: str, function: Callable[[Floats, Floats], Floats], z: Floats, y: Floats, whole: Floats) -> None:

@@ -77,11 +77,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Warn of a weak guarantee or a noisy answer, from public numbers, before anything is charged."""
         if self.epsilon > 10:
             odds = f"exp({self.epsilon:g})" if self.epsilon > 700 else f"{math.exp(self.epsilon):.2g}"
-            warn_leak(f"epsilon={self.epsilon:g} promises little: what is known of a person may change by a factor of {odds}")
+            warn_leak(
+                f"epsilon={self.epsilon:g} is a weak guarantee: the odds of any conclusion about a person may change by a "
+                f"factor of {odds}"
+            )
         if self.delta * data.n > 1:
             warn_leak(
-                f"delta={self.delta:g} is more than 1 / n for {data.n} {data.unit}s: to publish a {data.unit} at random would "
-                "meet such a claim; choose it far below 1 / n"
+                f"delta={self.delta:g} is more than 1 / n for {data.n} {data.unit}s: publishing a random {data.unit} would "
+                "satisfy such a claim; choose it far below 1 / n"
             )
 
     def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
@@ -94,7 +97,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             rows = math.ceil((3 * noise / most) ** power * data.n)
             warn_utility(
                 f"{data.n:,} {data.unit}s are few for {data.d:,} columns at epsilon={self.epsilon:g} and "
-                f"method={self.method!r}: noise will be about as large as the signal; {rows:,} {data.unit}s would do"
+                f"method={self.method!r}: noise will be about as large as the signal; about {rows:,} {data.unit}s are needed"
             )
 
     def _warn_of_scores(self, asked: bool = True) -> None:
@@ -103,7 +106,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if asked or scored_by_scikit_learn():
             warn_leak(
                 f"a score of {type(self).__name__} is computed from the rows it is given, without noise: on private rows it is "
-                "outside the guarantee, whoever paid for the fit"
+                "outside the guarantee"
             )
 
     def _check_parameters(self) -> None:
@@ -123,7 +126,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             others = ", ".join(m for m in self._methods if m not in self._need_n)
             raise ValueError(
                 f"method={self.method!r} needs the exact number of rows, which relation={self.relation!r} with "
-                f"missing={self.missing!r} keeps private; these methods do without: {others}"
+                f"missing={self.missing!r} keeps private; these methods do not need it: {others}"
             )
 
     def _check_used(self) -> None:
@@ -166,9 +169,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         how = self._how if ensure_all_finite is True else None
         if isinstance(X, PrivateData):
             if person is not None:
-                raise ValueError("PrivateData already knows whose rows it holds: pass person= where it is made")
+                raise ValueError("pass person= to PrivateData, not to fit")
             if X.is_counted == (how == "drop"):
-                raise ValueError('missing="drop" must be said both where PrivateData is made and to the estimator')
+                raise ValueError('missing="drop" must be given both to PrivateData and to the estimator')
             return self._stream(X if labels is None else X.with_labels(labels), accept_sparse, ensure_min_samples)
         if is_stream(X):
             return self._stream(PrivateData(X, y, labels=labels, person=person, missing=how), accept_sparse, ensure_min_samples)

@@ -238,7 +238,7 @@ class LinearModel(LinearPredictor):
         super()._announce(data)
         if self.method == "auto" and hopeless(data.n, data.d, self.epsilon, self.delta):
             warn_utility(
-                f"{data.n:,} rows cannot show one of {data.d:,} columns at epsilon={self.epsilon:g}: only an intercept will be "
+                f"{data.n:,} rows are too few for {data.d:,} columns at epsilon={self.epsilon:g}: only an intercept will be "
                 "fitted; the sparse estimators are for more columns than rows"
             )
             return
@@ -267,8 +267,8 @@ class LinearModel(LinearPredictor):
             names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
             listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
             warn_utility(
-                f"no spread shows at epsilon={self.epsilon:g} in {hidden.size} of {self.n_features_in_} columns ({listed}): "
-                "their coefficients are 0 and their intervals infinite"
+                f"no spread is visible above the noise in {hidden.size} of {self.n_features_in_} columns ({listed}) at "
+                f"epsilon={self.epsilon:g}: their coefficients are 0 and their intervals infinite"
             )
 
 

@@ -203,7 +203,7 @@ class DPMean(PrivateEstimator):
         if self.weight == "rows" and (self.method != "auto" or self._n_is_private()):
             raise ValueError(
                 'weight="rows" needs method="auto", relation="replace-one" and missing="error" or "zero"; '
-                'weight="persons" serves all'
+                'weight="persons" works with all'
             )
         if self.groups < 1 or self.groups % 2 == 0:
             raise ValueError(f"groups must be odd and positive, got {self.groups!r}")

@@ -250,7 +250,7 @@ class Chain:
         if self.lasting and places and places[-1] != self.inode:
             raise ValueError(
                 f"ledger {self.path} is a copy: it was copied, restored or moved to another disk after its last entry, and two "
-                f"copies would spend the budget twice. If this one counts, have it written down: fattail ledger adopt {self.path}"
+                f"copies would spend the budget twice. If this copy shall be used, record that: fattail ledger adopt {self.path}"
             )
 
     def _check_witness(self, pages: Pages) -> None:

@@ -352,7 +352,7 @@ def replay(pages: Pages, path: Path) -> dict[str, _Account]:
                 raise ValueError("unknown entry")
             date_of(body)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-            raise ValueError(f"ledger {path} is damaged: entry {number} means nothing") from None
+            raise ValueError(f"ledger {path} is damaged: entry {number} is invalid") from None
     return accounts
 
 

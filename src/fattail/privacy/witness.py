@@ -42,7 +42,7 @@ class Witness:
         if count > len(heads) or heads[count - 1] != known.get("hash"):
             raise ValueError(
                 f"ledger {self.path} was rolled back: this machine wrote {count} entries into it, and the last of them is "
-                f"not there. Restore the newer file, or have the loss written down: fattail ledger adopt {self.path}"
+                f"not there. Restore the newer file, or record the loss: fattail ledger adopt {self.path}"
             )
 
     def check_new(self) -> None:

@@ -132,7 +132,7 @@ def read_model(path: Any) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _rebuilt(content: Mapping[str, Any]) -> Any:
         setattr(estimator, name, found)
     columns = estimator.n_features_in_
     if type(columns) is not int or columns not in lengths:
-        raise ValueError("the number of columns is that of none of the arrays")
+        raise ValueError("the number of columns matches none of the arrays")
     if content["feature_names"] is not None:
         names = content["feature_names"]
         if len(names) != columns or not all(isinstance(n, str) for n in names):

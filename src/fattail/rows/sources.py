@@ -151,7 +151,7 @@ class Parquet(Table):
         dataset = path if library(path) == "pyarrow" else pyarrow.dataset.dataset(path, format="parquet")
         self._fragments = list(dataset.get_fragments())
         if not self._fragments or not all(kind_of(fragment) == "ParquetFileFragment" for fragment in self._fragments):
-            raise Refusal("there are no Parquet files, or others among them")
+            raise Refusal("the folder holds no Parquet files, or other files among them")
         self._states = [_file_state(fragment) for fragment in self._fragments]
         self._sizes = [[group.num_rows for group in fragment.row_groups] for fragment in self._fragments]
         self.n = sum(map(sum, self._sizes))

@@ -119,7 +119,7 @@ def local_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto") 
     n, d, sup = data.n, data.d, catoni.sup(BETA)
     rounds = 2 if is_auto(moment_bound) else 1
     if n < 5 * (rounds - 1):
-        raise ValueError(f"n_samples={n} is too few to ask a fifth of the rows for the scale: 5 would do")
+        raise ValueError(f"n_samples={n} is too few to ask a fifth of the rows for the scale: at least 5 are needed")
     kind = additive("rows", d, curator.epsilon, curator.delta)
     release: Noise = (Laplace if isinstance(kind, Laplace) else Gaussian)("rows", count=rounds, folds=rounds > 1)
     curator.plan(release)

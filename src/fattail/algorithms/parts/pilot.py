@@ -127,8 +127,8 @@ def _lost(center: float, scale: float, counts: Floats, n: int, noise: float) -> 
 
 def _check_rows(n: int, noise: float) -> None:
     """Warn if the noise of a selection is comparable to half of the rows."""
-    wanted = f"{math.ceil(12 * noise)} rows, or a larger epsilon, would do"
+    wanted = f"{math.ceil(12 * noise)} rows, or a larger epsilon, are needed"
     if n < 2 * noise:
         warn_utility(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
     elif n < 12 * noise:
-        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
+        warn_utility(f"{n} rows are barely enough to find the location of the data at this budget: about {wanted}")

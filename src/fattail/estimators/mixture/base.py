@@ -123,7 +123,7 @@ class LatentModel(PrivateEstimator):
         self.n_iter_ = len(fit.path)
         moves = np.linalg.norm(np.diff(fit.path, axis=0), axis=1)
         if len(moves) and np.median(moves) > STILL_MOVES * np.linalg.norm(fit.coef):
-            warn_utility("released iterates still move by much of the size of coef_: more rows or a larger epsilon are needed")
+            warn_utility("released iterates still change by a large part of coef_: more rows or a larger epsilon are needed")
         return sign
 
 
