@@ -21,8 +21,8 @@ class CountShares:
 
     count: float = 0.06
     """Share of epsilon that the number of rows gets (``benchmarks/tuning/counts.py``: 1.2 times the error at n epsilon of 1,000
-    with a third of it, no less with half as much again). Its error enters a mean by the distance of the mean from its center,
-    over n."""
+    with a third of it, no less with half as much again). The error of a mean from this release is its relative error times the
+    distance of the mean from its center."""
     delta: float = 0.45
     """Share of delta that the plan after it gets. An account of the fit's own limits divides its delta among routes
     (`fattail.privacy.accounts.KINDS`), of which 0.48 are for Gaussian releases: so the charge after the count fits into it."""

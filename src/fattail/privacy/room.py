@@ -12,7 +12,8 @@ from fattail.privacy.events import Event, Gaussian, Pure, total_cost
 from fattail.privacy.ledger import BudgetExceededError, LedgerAccount, title
 
 _PURE_RELEASES = 3
-"""Releases that share the epsilon of a pure plan: the default mean has two large ones, and more of them compose cheaper."""
+"""Number of releases that share the epsilon of a pure plan: the default mean has two large ones, and more releases compose at a
+lower cost."""
 
 
 def check_room(ledger: Any, claims: Sequence[Claim], *, gaussian: bool = True) -> None:

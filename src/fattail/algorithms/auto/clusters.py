@@ -58,7 +58,7 @@ class ClusterConstants:
     second_radius: float = 2.0
     """Radius of second moments, over the root of 2 d, which is their deviation."""
     evident: float = 5.0
-    """Noise deviations that a cluster's share must exceed; a cluster that noise could have made is held at this size."""
+    """Standard deviations of the noise that a cluster's share must exceed; a smaller cluster is kept at this size."""
     least_share: float = 0.005
     """Least share of a cluster whatever the noise."""
     slowest: float = 0.2
@@ -83,18 +83,18 @@ class ClusterConstants:
     most_directions: int = 4
     """Directions of the map."""
     excess: float = 1.35
-    """An eigenvalue this much above the smallest one shows clusters."""
+    """Ratio of an eigenvalue to the smallest one above which its direction is used."""
     gain: float = 0.05
-    """Log-likelihood per row by which clusters must beat one normal to earn a direction."""
+    """Least gain in log-likelihood per row over one normal for which a direction is used."""
     widest: float = 1.5
-    """Largest width of K clusters along a direction, over its spread and times K: more would make one cell of all."""
+    """Largest width of K clusters along a direction, over its spread and times K: with more, all rows would be in one cell."""
     line_noise: float = 2.0
     map_noise: float = 3.0
-    """Noise deviations that a count must exceed to be taken for rows, on lines and on the map."""
+    """Standard deviations of the noise that a count must exceed to be used, on lines and on the map."""
     least_width: float = 0.1
     """Least width of a cluster over the spread, for the size of cells."""
     rows_per_cell: float = 10.0
-    """Noise deviations that the average cell of the map should hold."""
+    """Average count of a cell of the map, in standard deviations of the noise."""
     finest: float = 1.5
     """Most cells per width of a cluster."""
     narrowest: float = 1e-3

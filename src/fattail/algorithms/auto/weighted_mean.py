@@ -24,9 +24,9 @@ class RowShares:
     cap: float = 0.05
     """One selection among octaves."""
     center: float = 0.25
-    """A first mean, over persons: it needs to be near, not precise."""
+    """A first mean over persons, which need not be precise."""
     quantile: float = 0.95
-    """Persons that the cap should leave as they are."""
+    """Share of persons with at most as many rows as the cap."""
 
     @property
     def all(self) -> tuple[float, float, float]:

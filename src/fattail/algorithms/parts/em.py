@@ -33,15 +33,15 @@ class LoopConstants:
     """Part of a row's squared length that carries the noise level; the gradient has the rest."""
     slowest: float = 0.3
     fastest: float = 3.0
-    """Least and largest factor by which one step may change the noise level, so that no draw of noise can ruin it."""
+    """Least and largest factor by which one step may change the noise level, so that noise cannot make it useless."""
     length_quantile: float = 0.6
-    """Of row lengths: the one that sets the ball of second moments."""
+    """Quantile of row lengths that sets the ball of second moments."""
     length_room: float = 1.3
     """Radius of that ball over the quantile."""
     least_top: float = 0.01
     """Least top eigenvalue over the squared length: noise can make the released one negative."""
     noise_of_one: float = 0.3
-    """Noise level over the second moment where there is one column, whose moment cannot tell signal from noise."""
+    """Noise level over the second moment if there is one column, whose moment cannot separate signal and noise."""
     least_noise: float = 0.05
     """Least noise level over the top eigenvalue at the start."""
     least_signal: float = 0.25
@@ -50,9 +50,9 @@ class LoopConstants:
     power_weight: float = 0.2
     """Parts of a row for the direction and for the response's power: 0.45^2 + 0.2^2 < 0.5^2, the squared radius of the ball."""
     middle: float = 0.75
-    """Middle of an octave over its upper edge: where the median of |y| is taken to be."""
+    """Middle of an octave over its upper edge, taken as the median of |y|."""
     reach: float = 4.0
-    """Largest response, in units of its size, that counts for its power."""
+    """Clip of responses, in units of their size, for their power."""
     least_power: float = 0.3
     """Least root of the response's power over its size."""
     noise_share: float = 0.16

@@ -57,7 +57,7 @@ class LatentUnitConstants:
     sizes_share: float = 0.35
     centers_share: float = 0.3
     spreads_share: float = 0.35
-    """How the budget of units is cut where columns are centered: sizes, centers, sizes around the centers."""
+    """Division of the budget of units if columns are centered: sizes, centers, sizes around the centers."""
     center_radius: float = 2.0
     """Radius of the ball of the centers' mean, in sizes times the root of the number of columns."""
     center_clip: float = 3.0

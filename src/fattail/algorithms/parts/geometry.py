@@ -75,7 +75,7 @@ def cross_polytope_vertex(index: int, d: int, radius: float) -> Floats:
 
 
 SHARES = np.array([0.001, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
-"""Shares of coefficients that are not zero, tried by maximum likelihood: a grid, dense at both ends."""
+"""Grid of shares of nonzero coefficients for the maximum likelihood, dense at both ends."""
 LEAST_INCLUSION = 0.2
 """Probability of not being zero below which a coefficient is dropped; set by hand in the first version."""
 

@@ -26,19 +26,20 @@ class PilotConstants:
     """Numbers of the pilot; set by hand in the first version."""
 
     parts: float = 1.2
-    """Releases that a pure plan is taken to have when it is compared with a Gaussian one: the mean, and a fifth for the pilot."""
+    """Number of releases of a pure plan when it is compared with a Gaussian one: one for the mean, a fifth for the pilot."""
     scarce: float = 2.55
     rich: float = 1.3
-    """Decimal logarithm of rows, in units of the noise, below which they are scarce, and how many more decades make them many."""
+    """Decimal logarithm of the number of rows over the noise below which rows are scarce, and the number of decades from there
+    to many rows."""
     location: tuple[float, float] = (0.12, 0.1)
     counts: tuple[float, float] = (0.42, 0.12)
-    """Shares where rows are scarce, and by how much they fall where there are many."""
+    """Shares if rows are scarce, and their decrease if there are many rows."""
     most_location: float = 0.3
-    """Largest share of the location: a median must be found before anything else."""
+    """Largest share of the location."""
     refined: float = 0.4
-    """Part of the way from scarce to many beyond which the location is refined once."""
+    """Position between scarce (0) and many (1) from which on the location is refined once."""
     near_zero: float = 0.7
-    """Part of the rows around zero that unmasks a center as noise."""
+    """Share of the rows around zero above which a selected center is taken for noise."""
 
 
 CONSTANTS = PilotConstants()

@@ -129,7 +129,7 @@ class PilotPosterior(NamedTuple):
     """Share of all rows that belong to the shape, and its standard error."""
     error: Floats
     unavoidable: Floats
-    """Squared error of whoever knows the shape."""
+    """Squared error that cannot be avoided even if the shape is known."""
 
     @classmethod
     def of(cls, counts: Floats, rows: float, noise: float, release_noise: float, body: float) -> PilotPosterior:

@@ -25,7 +25,7 @@ FARTHEST_LEVEL = 1e3  # bound of log-odds, up to which the rounding of predictio
 
 
 ROUNDING = 1e-9
-"""Relative error of a computed singular value, far above what floating point makes of matrices that fit into memory."""
+"""Relative error of a computed singular value: far above the rounding error for matrices that fit into memory."""
 
 
 @dataclass(frozen=True)

@@ -34,24 +34,25 @@ class ScalePrior:
     """
 
     everyday: float = 5.0
-    """Exponent of the most familiar magnitude, 2**5 = 32: between shares and amounts of money."""
+    """Exponent of the magnitude with the largest weight, 2**5 = 32: between shares and amounts of money."""
     zero: float = 5.0
-    """Log weight of a median of exactly zero, against 0 for the most familiar magnitude: many columns are mostly zeros."""
+    """Log weight of a median of exactly zero, relative to the magnitude with the largest weight: many columns are mostly
+    zeros."""
     clear_rank: float = 12.0
-    """Rows beyond a scale, in units of the noise: its quarter, which the score allows, is then three units above nothing."""
+    """Number of rows beyond a scale, in units of the noise; the score allows a quarter of it, three units."""
     above_center: float = 6.0
-    """Octaves by which a scale usually exceeds its column's center at most: by a factor of 64, ..."""
+    """Octaves by which a usual scale exceeds its column's center at most: a factor of 64. ..."""
     least_usual: float = 3.0
-    """... and whatever the center, scales up to 2**3 are usual; ..."""
+    """... Scales up to 2**3 are usual for any center. ..."""
     usual_around_zero: float = 12.0
-    """... a center of zero says nothing about the scale, and 2**12 = 4096 is usual."""
+    """... For a center of zero, scales up to 2**12 = 4096 are usual."""
     scale_weight: float = 1.25
-    """How much familiarity counts for scales, relative to medians."""
+    """Factor of the log weights for scales, relative to medians."""
     scale_width: float = 12.0
-    """Octaves from the most familiar scale at which the weight has fallen to a quarter, before ``scale_weight``."""
+    """Octaves from the scale with the largest weight at which the weight is a quarter, before ``scale_weight``."""
     far_octave: float = 1.06
-    """Noise deviations by which four octaves must show more per octave above those with most rows: a scale that is twice too
-    large costs twice as much."""
+    """Increase of the threshold of four octaves, in standard deviations of the noise, per octave above those with most rows: a
+    scale that is twice too large costs twice as much."""
 
 
 PRIOR = ScalePrior()
