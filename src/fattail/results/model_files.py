@@ -59,7 +59,10 @@ def save_model(estimator: Any, path: Any, *, feature_names: Sequence[str] | None
     """
     name = type(estimator).__name__
     if name not in catalog.names():
-        raise ValueError(f"only estimators of this library can be saved ({', '.join(catalog.names())}), got {name}")
+        raise ValueError(
+            f"only estimators of the catalog can be saved ({', '.join(catalog.names())}), got {name}; "
+            "docs/extend/estimator.md says how to add one"
+        )
     if not isinstance(getattr(estimator, "privacy_", None), PrivacyReport):
         raise ValueError(f"this {name} is not fitted: nothing to save")
     names = getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names

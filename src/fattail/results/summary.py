@@ -145,13 +145,13 @@ class Summary:
 
     def _remarks(self) -> list[str]:
         together = "all intervals together" if self.joint else "each interval by itself"
-        lines = [f"{100 * self.confidence:g} % intervals ({together}); errors hold sampling and privacy noise"]
+        lines = [f"{100 * self.confidence:g} % intervals ({together}); errors include sampling and privacy noise"]
         if len(self) > _MOST_LINES:
             lines.append(f"{len(self) - _MOST_LINES} more coefficients, smaller beside their error: see to_frame()")
         if np.isnan(self.standard_error).any():
             lines.append("nan: this method gives no standard error")
         if np.isinf(self.standard_error).any():
-            lines.append("inf: too few rows differ in this column for its coefficient to show")
+            lines.append("inf: the noise hides the spread of this column, or the method estimates no error")
         return lines
 
 
