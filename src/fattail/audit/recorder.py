@@ -287,7 +287,7 @@ class Tape:
             return self.step("rows", (rate, size), None, lambda: np.ones(size, dtype=np.bool_))
 
         def tapped_release(curator: Curator, mechanism: Mechanism, bounded: Any) -> Any:
-            one = replace(mechanism, share=curator.rho(mechanism), count=1, folds=False).event(1.0)
+            one = replace(mechanism, share=curator.rho(mechanism), count=1, folds=False, parts=1).event(1.0)
             self.step("release", (mechanism, one), None, lambda: self._plan.append((mechanism.name, one)))
             self._count += 1
             self._release = self._count
