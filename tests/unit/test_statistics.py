@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import fattail
+from fattail.columns import ColumnDescription, CountNoise
 from fattail.rows.door import Refusal
+from fattail.statistics import closer
 from fattail.statistics.cap import _unseen_rows
 from fattail.statistics.intervals import discrete_laplace_reach, fieller, named_count_interval, two_laplace_quantile
 
@@ -326,3 +328,41 @@ def test_an_infinite_difference_says_so():
     with pytest.warns(fattail.UtilityWarning, match="the interval is infinite"):
         answer = fattail.difference(CLAIMS, "cost", by="region", groups=["a", "nowhere"], random_state=0)
     assert np.isinf(answer.interval).any()
+
+
+CODES = np.repeat(np.arange(10), 3_000)
+HARD_ENDS = {
+    "yes/no": (lambda rng, n: (rng.random(n) < 0.4).astype(float), 0.0, 1.0),
+    "label": (lambda rng, n: rng.choice([1.0, 2.0], n), 1.0, 2.0),
+    "years": (lambda rng, n: rng.integers(2012, 2017, n).astype(float), 2012.0, 2016.0),
+    "code": (lambda rng, n: np.where(rng.random(n) < 0.05, -9.0, rng.normal(30, 3, n)), -9.0, 40.0),
+}
+
+
+@pytest.mark.parametrize("law", HARD_ENDS)
+def test_columns_with_a_hard_end_have_no_more_noise_than_if_it_were_told(law):
+    draw, low, high = HARD_ENDS[law]
+    errors = []
+    for seed in range(12):
+        x = draw(np.random.default_rng(seed), len(CODES))
+        answer = fattail.mean(x, by=CODES, groups=list(range(10)), random_state=seed)
+        errors.append((answer.value - np.bincount(CODES, x) / 3_000) ** 2)
+    # A noisy sum around the middle and a noisy count, half of epsilon each.
+    told = np.sqrt(2) * 2 / 0.5 * np.hypot((high - low) / 2, x.mean() - (high + low) / 2) / 3_000
+    assert np.sqrt(np.mean(errors)) < told
+
+
+def test_ends_move_in_to_the_last_value_and_not_where_rows_are():
+    counts = np.zeros((2, 257))
+    counts[0, 128] = 4_000.0  # all between 1 and 2 above the center
+    column = ColumnDescription(10_000.0, 0.0, 0.0, 6_000.0, counts, CountNoise(20.0, laplace=True))
+    at_once, spread = np.zeros(65), np.zeros(65)
+    at_once[32 + 8] = 4_000.0
+    spread[32:64] = 4_000 / 32
+    for cells, nothing_beyond in ((at_once, 1.3), (spread, 1.99)):
+        side = closer._Side.of(column, 0, 2.0, 2.0, cells, CountNoise(50.0, laplace=True))
+        assert side.excess[side.at >= nothing_beyond].max() < 1e-4
+        assert side.excess[side.at <= nothing_beyond - 0.05].min() > 1e-4
+        distance = (np.arange(64) + 0.5) / 32
+        nearest = side.at[0]
+        assert side.excess[0] == pytest.approx(0.4 * (cells[:64] @ (distance - nearest)) / 4_000, rel=0.02)

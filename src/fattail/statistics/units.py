@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail._kernels.groups import group_cells
+from fattail._kernels.groups import group_cells, side_cells
 from fattail.privacy import Bounded
 from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
@@ -103,6 +103,13 @@ class Contributions:
     def everyone(self) -> PrivateData:
         """One value per unit, where every unit counts and there is one group."""
         return PrivateData(_finite(self._values)[:, None])
+
+    def side_counts(self, center: float, above: float, below: float, cells: int) -> Bounded:
+        """How many voices lie in each of so many equal cells up to these distances above and below a center, and elsewhere."""
+        table = np.zeros((2, cells + 1), dtype=np.int64)
+        with np.errstate(all="ignore"):
+            side_cells(_finite(self._spoken()), center, above, below, table)
+        return Bounded(ONE * table, float(ONE * self.moves), "l1", unit=1.0 / ONE)
 
     def counts(self, groups: int, whole: bool) -> Bounded:
         """Units in each group, as whole numbers (of rows) or in parts (of persons)."""
