@@ -203,8 +203,6 @@ def test_columns_of_any_size_are_answered():
 
 
 def test_too_few_rows_are_told_from_public_numbers():
-    with pytest.raises(ValueError, match="too few"):
-        fattail.mean({"x": [1.0] * 20, "g": ["a"] * 20}, "x", by="g", groups=["a"])
     with pytest.warns(fattail.UtilityWarning, match="few at epsilon"):
         fattail.mean({"x": np.arange(100.0), "g": ["a"] * 100}, "x", by="g", groups=list("abcd"), random_state=0)
 
@@ -366,3 +364,40 @@ def test_ends_move_in_to_the_last_value_and_not_where_rows_are():
         distance = (np.arange(64) + 0.5) / 32
         nearest = side.at[0]
         assert side.excess[0] == pytest.approx(0.4 * (cells[:64] @ (distance - nearest)) / 4_000, rel=0.02)
+
+
+@pytest.mark.parametrize("n", [1, 20])
+def test_too_few_units_are_said_before_the_charge_and_answered_honestly(n):
+    x, g = np.full(n, 3.0), np.arange(n) % 2
+    with fattail.Budget(epsilon=1.0, delta=1e-6) as budget, pytest.warns(fattail.UtilityWarning, match="too small to find"):
+        answer = fattail.mean(x, by=g, groups=[0, 1], random_state=0)
+    assert budget.spent > 0 and np.isinf(answer.interval).all() and np.isfinite(answer.value).all()
+
+
+def test_a_column_that_shows_one_value_has_that_mean():
+    with pytest.warns(fattail.UtilityWarning, match="infinite"):
+        answer = fattail.mean(np.full(4000, 7.0), by=np.arange(4000) % 2, groups=[0, 1], random_state=0)
+    assert answer.value.tolist() == [7.0, 7.0]
+
+
+UNITS = [{}, {"person": "patient"}, {"relation": "add-remove"}, {"person": "patient", "relation": "add-remove"}]
+
+
+@pytest.mark.parametrize("function", [fattail.count, fattail.mean, fattail.total, fattail.difference])
+@pytest.mark.parametrize("first", UNITS)
+def test_an_account_adds_up_charges_of_one_unit_and_relation_only(function, first, tmp_path):
+    named = [] if function is fattail.count else ["cost"]
+    about = {"by": "region", "groups": ["a", "b"], "random_state": 0}
+    account = fattail.Ledger(tmp_path / "ledger.db").open("claims", epsilon=10.0, delta=1e-5)
+    answer = function(CLAIMS, *named, **about, **first, ledger=account)
+    unit, relation = "person" if "person" in first else "row", first.get("relation", "replace-one")
+    subject = account.history[0].subject
+    assert (answer.privacy.unit, answer.privacy.relation) == (subject.unit, subject.relation) == (unit, relation)
+    for other in UNITS:
+        if other != first:
+            with pytest.raises(ValueError, match="account of its own"):
+                fattail.mean(CLAIMS, "cost", **about, **other, ledger=account)
+            with fattail.Budget(epsilon=10.0, delta=1e-5), pytest.raises(ValueError, match="account of its own"):
+                fattail.mean(CLAIMS, "cost", **about, **first)
+                fattail.mean(CLAIMS, "cost", **about, **other)
+    assert len(account.history) == 1

@@ -68,6 +68,8 @@ class GroupEstimate:
         return np.clip(np.where(too_small, total, self.cells.sum / self._size), -1.0, 1.0)
 
     def means(self) -> Floats:
+        if not self.shape.ends.seen:  # nothing but a location is known
+            return np.full(len(self.cells.size), self.shape.center)
         times, _, _ = self._times()
         return np.asarray(self.cells.middle + self.cells.half * self._answered() + self.shape.ends.bias * times)
 
@@ -129,6 +131,8 @@ class GroupEstimate:
         )
 
     def totals(self) -> Floats:
+        if not self.shape.ends.seen:
+            return self.means() * np.maximum(self.cells.size, 0.0)
         times, _, _ = self._times()
         return np.asarray(
             self.cells.middle * self.cells.size

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,14 +92,15 @@ class Contributions:
 
     def size(self) -> Bounded:
         """How many units are counted by `voices`."""
-        return Bounded(np.array([len(self._spoken()) * ONE]), ONE, "l1", unit=1.0 / ONE)
+        return Bounded(np.array([len(self._voices) * ONE]), ONE, "l1", unit=1.0 / ONE)
 
     def voices(self) -> PrivateData:
         """One value per unit that counts, and a zero of our own: so that a table of which nothing counts is like any other."""
-        return PrivateData(np.append(_finite(self._spoken()), 0.0)[:, None])
+        return PrivateData(np.append(self._voices, 0.0)[:, None])
 
-    def _spoken(self) -> Floats:
-        return self._values[self._chosen[self._codes[self._chosen] >= 0]]
+    @cached_property
+    def _voices(self) -> Floats:
+        return _finite(self._values[self._chosen[self._codes[self._chosen] >= 0]])
 
     def everyone(self) -> PrivateData:
         """One value per unit, where every unit counts and there is one group."""
@@ -108,7 +110,7 @@ class Contributions:
         """How many voices lie in each of so many equal cells up to these distances above and below a center, and elsewhere."""
         table = np.zeros((2, cells + 1), dtype=np.int64)
         with np.errstate(all="ignore"):
-            side_cells(_finite(self._spoken()), center, above, below, table)
+            side_cells(self._voices, center, above, below, table)
         return Bounded(ONE * table, float(ONE * self.moves), "l1", unit=1.0 / ONE)
 
     def counts(self, groups: int, whole: bool) -> Bounded:
