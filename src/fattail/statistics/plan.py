@@ -127,7 +127,9 @@ def _warn(n: int, groups: int | None, epsilon: float) -> None:
             f"intervals will be infinite; about {wanted} units would do"
         )
     else:
+        inside, other = (f" in {groups} groups", ", or fewer groups,") if groups != 1 else ("", "")
+        inside = inside if groups else ""
         warn_utility(
-            f"{n} units{f' in {groups} groups' if groups and groups > 1 else ''} are few at epsilon={epsilon:g}: noise will be about "
-            f"as large as the spread of the column; {wanted} units{', or fewer groups,' if groups != 1 else ''} would do"
+            f"{n} units{inside} are few at epsilon={epsilon:g}: noise will be about as large as the spread of the column; "
+            f"{wanted} units{other} would do"
         )
