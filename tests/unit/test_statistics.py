@@ -401,3 +401,13 @@ def test_an_account_adds_up_charges_of_one_unit_and_relation_only(function, firs
                 fattail.mean(CLAIMS, "cost", **about, **first)
                 fattail.mean(CLAIMS, "cost", **about, **other)
     assert len(account.history) == 1
+
+
+def test_groups_that_lie_apart_are_not_pulled_together():
+    g = np.repeat([0, 1], [4_000, 8_000])
+    for law in ("normal", "laplace", "logistic"):
+        for seed in range(3):
+            x = getattr(np.random.default_rng(seed), law)(98.6, 0.7, 12_000) + 0.46 * (g == 0)
+            answer = fattail.difference(x, by=g, groups=[0, 1], random_state=seed)
+            assert abs(answer.value - (x[g == 0].mean() - x[g == 1].mean())) < 0.04
+            assert answer.interval[0] < 0.46 < answer.interval[1]

@@ -30,6 +30,8 @@ class Shape(NamedTuple):
     low: float
     high: float
     rows: float
+    beyond: float = 0.0
+    """Share of the units that the ends cut off."""
 
 
 def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, groups: int) -> Shape:
@@ -59,7 +61,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
     typical = max(rows / groups, min(RULES.typical / curator.epsilon, rows))
     # Of a sum of two cells, per unit of the length of the interval.
     noise = _RATIO * curator.noise(plan.cells, moves) / typical
-    ends = closer_ends(curator, plan.closer, units, column, noise)
+    ends, beyond = closer_ends(curator, plan.closer, units, column, noise, groups)
     half = max((ends.high - ends.low) / 2, max(abs(ends.low), abs(ends.high)) * _RELATIVE, _NARROWEST)
     middle = ends.low / 2 + ends.high / 2
-    return Shape(ends, column.center, middle - half, middle + half, rows)
+    return Shape(ends, column.center, middle - half, middle + half, rows, beyond)
