@@ -269,7 +269,7 @@ def _from_moments(
     for release in rounds:
         joint.round((release,), data, first=release is rounds[0])
     joint.measure(squares, data)
-    return _finished(joint, data, guard, mean, joint.w, len(rounds))
+    return _finished(joint, data, guard, mean, None, len(rounds))
 
 
 def _refined(
@@ -340,7 +340,7 @@ def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateDa
     return Problem(target, frame, level, size if math.isfinite(size) else 1.0), found.heavy[:-1]
 
 
-def _finished(joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, before: Floats, n_iter: int) -> LinearFit:
+def _finished(joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, before: Floats | None, n_iter: int) -> LinearFit:
     joint.guard(guard, data, before)
     intercept = joint.move_intercept(mean, data)
     return joint.fit(intercept, n_iter)

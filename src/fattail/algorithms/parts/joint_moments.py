@@ -238,14 +238,15 @@ class JointFit:
                 covariance = covariance - np.outer(along, covariance[j])
 
     def guard(self, release: Gaussian, data: PrivateData, before: Floats | None = None) -> None:
-        """Go back if a more careful fit explains more: one ``before`` later steps, one between, one shrunken, or no slopes.
+        """Go back if a more careful fit explains more: no slopes, or one ``before`` later steps, one between, one shrunken.
 
         A row's gain, in squared residuals, is bounded. The gains of all fits are one release. The fit itself is preferred by
         a standard deviation of the noise; without slopes there is no gain.
         """
         problem, most = self.problem, DEFAULTS.most_gain
-        before = self.w if before is None else before
-        fits = [self.w, before, (self.w + before) / 2, before * np.append(np.full(self.p - 1, DEFAULTS.shrunken), 1.0)]
+        fits = [self.w]
+        if before is not None:
+            fits += [before, (self.w + before) / 2, before * np.append(np.full(self.p - 1, DEFAULTS.shrunken), 1.0)]
         full = [self._full(w) for w in fits]
 
         def gain(block: Block) -> tuple[Floats, None]:
