@@ -340,7 +340,9 @@ def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateDa
     return Problem(target, frame, level, size if math.isfinite(size) else 1.0), found.heavy[:-1]
 
 
-def _finished(joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, before: Floats | None, n_iter: int) -> LinearFit:
+def _finished(
+    joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, before: Floats | None, n_iter: int
+) -> LinearFit:
     joint.guard(guard, data, before)
     intercept = joint.move_intercept(mean, data)
     return joint.fit(intercept, n_iter)
