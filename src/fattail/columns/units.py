@@ -280,7 +280,8 @@ class _Column:
     def _measure(self, seen: Floats, size: Floats, balance: Floats, zero: float, total: float, noise: float) -> None:
         """Root mean square of the visible octaves, with room for one more."""
         last = int(np.flatnonzero(seen)[-1])
-        square, bulk = float(seen @ _SQUARE) / total, int(np.argmax(size))
+        squares = np.where(self.has_mass & (np.arange(OCTAVES) == -LOW), 1.0, _SQUARE)  # beside a mass, a distance in [1, 2) is 1
+        square, bulk = float(seen @ squares) / total, int(np.argmax(size))
         shift = 0.0
         if self.has_mass and not zero > DEFAULTS.most * self.n:
             middles = (_EDGES[:-1] + _EDGES[1:]) / 2
@@ -289,7 +290,7 @@ class _Column:
             self.center, self.spread = self.origin + shift, 0.0
         square = max(square - shift**2, DEFAULTS.least_square * square, self.spread**2)
         beyond = min(last + 1, OCTAVES - 1)
-        unseen = float(np.clip(size[beyond], 0.0, seen[last])) * _SQUARE[beyond] / self.n
+        unseen = float(np.clip(size[beyond] - noise * math.sqrt(2), 0.0, seen[last])) * _SQUARE[beyond] / self.n
         square += min(unseen, DEFAULTS.growth * square)
         if zero > DEFAULTS.most * self.n:  # beside a point mass, the likeliest number of all is zero
             square = max(square, 4 * noise / self.n * self.origin**2)
