@@ -9,11 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fattail._tools.warnings import warn_utility
 from fattail.estimators.base import PrivateEstimator
 from fattail.results.summary import CONFIDENCE, Summary
 from fattail.rows.classes import Labels, declared
 
 Floats = NDArray[np.float64]
+
+MOST_NAMES = 5
+"""Columns that a warning names."""
 
 
 class LinearPredictor(PrivateEstimator):
@@ -60,6 +64,16 @@ class LinearPredictor(PrivateEstimator):
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         return Summary.of(self, names, confidence, joint)
+
+    def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
+        """Name the columns that take no part in the model, as the released counts show no spread of theirs."""
+        if hidden.size:
+            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+            listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
+            warn_utility(
+                f"no spread shows at epsilon={self.epsilon:g} in {hidden.size} of {self.n_features_in_} columns ({listed}): "
+                "their coefficients are 0 and their intervals infinite"
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
