@@ -61,7 +61,7 @@ def competitors(model: str, epsilon: float, delta: float, seed: int, d: int, noi
     start = np.random.default_rng(seed + 1).standard_normal(d)
     start /= np.linalg.norm(start)
     common = {"epsilon": epsilon, "delta": delta, "random_state": seed}
-    yield "EM", GradientEM(model, noise_scale=noise, init=start)
+    yield "EM", GradientEM(model=model, noise_scale=noise, init=start)
     told_nothing = {"symmetric": True} if model == "gaussian_mixture" else {}
     yield "auto", E(**common, **told_nothing)
     if model == "gaussian_mixture":
@@ -116,7 +116,7 @@ def clusters(trials: int, n: int = 100_000, K: int = 3, d: int = 5) -> list[dict
             centers *= 4.0 / min(gaps)
             X = centers[rng.choice(K, n, p=rng.dirichlet(np.full(K, 5.0)))] + rng.standard_normal((n, d))
             start = time.perf_counter()
-            model = fattail.DPGaussianMixture(K, covariance_type=covariance_type, epsilon=1.0, random_state=k).fit(X)
+            model = fattail.DPGaussianMixture(n_components=K, covariance_type=covariance_type, epsilon=1.0, random_state=k).fit(X)
             seconds = time.perf_counter() - start
             nearest = [min(np.linalg.norm(c - m) for m in model.means_) for c in centers]
             rows.append({"covariance_type": covariance_type, "run": k, "worst_center": max(nearest), "seconds": seconds})

@@ -67,13 +67,13 @@ def draw(kind: str, d: int, s: int, trial: int) -> tuple[np.ndarray, np.ndarray,
 def reference(name: str, kind: str, X: np.ndarray, y: np.ndarray, beta: np.ndarray) -> np.ndarray:
     s, support, coef = np.count_nonzero(beta), np.flatnonzero(beta), np.zeros_like(beta)
     if name == "oracle" and kind == "linear":
-        coef[support] = AdaHuber(s, penalty=0.0).fit(X[:, support], y).coef_
+        coef[support] = AdaHuber(sparsity=s, penalty=0.0).fit(X[:, support], y).coef_
     elif name == "oracle":
         coef[support] = LogisticRegression(C=1e6, max_iter=500).fit(X[:, support], y).coef_[0]
     elif name == "adaHuber":
-        coef = AdaHuber(s, n_iter=60).fit(X, y).coef_
+        coef = AdaHuber(sparsity=s, n_iter=60).fit(X, y).coef_
     elif name == "IGHT":
-        coef = IGHT(s, loss="squared" if kind == "linear" else "logistic", n_iter=30).fit(X, y).coef_
+        coef = IGHT(sparsity=s, loss="squared" if kind == "linear" else "logistic", n_iter=30).fit(X, y).coef_
     return coef
 
 
@@ -132,7 +132,7 @@ def texts() -> Iterator[tuple[str, Any, np.ndarray, Any, np.ndarray]]:
 
 def text_references(name: str, X: Any, y: np.ndarray, X_test: Any, y_test: np.ndarray) -> list[Row]:
     full = LogisticRegression(C=30, max_iter=1000).fit(X, y)
-    ight = IGHT(500, loss="logistic").fit(X, y)
+    ight = IGHT(sparsity=500, loss="logistic").fit(X, y)
     errors = {
         "zero": min(y_test.mean(), 1 - y_test.mean()),
         "all columns, not private": np.mean(full.predict(X_test) != y_test),
@@ -178,9 +178,10 @@ def race() -> list[Row]:
     beta[:500] = rng.normal(size=500) * 8
     y = (X @ beta + rng.logistic(size=n) > 0).astype(int)
     data = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    DPSparseClassifier(500, random_state=0).fit(X[:200], y[:200])  # compile
+    DPSparseClassifier(sparsity=500, random_state=0).fit(X[:200], y[:200])  # compile
     rows: list[Row] = []
-    for name, model in (("SGDClassifier", SGDClassifier(loss="log_loss", random_state=0)), ("auto", DPSparseClassifier(500))):
+    others = {"SGDClassifier": SGDClassifier(loss="log_loss", random_state=0), "auto": DPSparseClassifier(sparsity=500)}
+    for name, model in others.items():
         times = []
         for _ in range(3):
             start = time.perf_counter()

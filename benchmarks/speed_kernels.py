@@ -105,7 +105,7 @@ def kernel_tasks(
 ) -> dict[str, Task]:
     """One full pass each: the kernels alone, and fused with the dot products that a gradient needs."""
     d = X.shape[1]
-    inverse, table = np.full(d, 1.0 / s), catoni.table(BETA)
+    inverse, table = np.full(d, 1.0 / s), catoni.smooth_map(BETA)
 
     def add(kernel: Callable[..., None], *extra: Any, fused: bool = False) -> Task:
         def part(start: int, stop: int) -> np.ndarray:
@@ -128,7 +128,7 @@ def kernel_tasks(
 
 
 def beyond_core(X: np.ndarray, r: np.ndarray, s: float) -> float:
-    return float((np.abs(r[:500, None] * X[:500]) / s > catoni.table(BETA).core / catoni.table(BETA).kappa).mean())
+    return float((np.abs(r[:500, None] * X[:500]) / s > catoni.smooth_map(BETA).core / catoni.smooth_map(BETA).kappa).mean())
 
 
 def baseline_tasks(X: np.ndarray, r: np.ndarray, w: np.ndarray) -> dict[str, Task]:
@@ -201,7 +201,7 @@ def measure_sparse(n: int, d: int, density: float) -> Iterator[dict[str, Any]]:
     """CSR blocks against one read of the stored entries and indices."""
     rng = np.random.default_rng(1)
     S = sp.random(n, d, density, format="csr", random_state=rng, data_rvs=lambda k: rng.standard_t(3.0, k))
-    inverse, table = np.full(d, n**-0.5), catoni.table(BETA)
+    inverse, table = np.full(d, n**-0.5), catoni.smooth_map(BETA)
 
     def add(kernel: Callable[..., None], *extra: Any) -> Task:
         def part(start: int, stop: int) -> np.ndarray:
@@ -249,7 +249,7 @@ loaded = time.process_time()
 V, out = np.ones((1000, 50)), np.zeros(50, dtype=np.int64)
 def call():
     K.clip_sums(V, None, None, np.ones(50), out)
-    K.smooth_sums(V, None, None, np.ones(50), catoni.table(2.0), out)
+    K.smooth_sums(V, None, None, np.ones(50), catoni.smooth_map(2.0), out)
     K.ball_sums(V, None, None, np.ones(50), 1.0, out)
 call()
 first = time.process_time()

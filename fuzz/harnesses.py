@@ -324,7 +324,7 @@ def seeds() -> dict[str, list[bytes]]:
         made: list[Any] = [
             fattail.DPMean(epsilon=4.0, delta=1e-5, method="truncated", random_state=0, moment_bound=1.0).fit(X),
             fattail.DPLogisticRegression(method="clipped", n_iter=1, random_state=0).fit(X, X[:, 0] > 0),
-            fattail.DPSparseRegressor(1, method="iht_huber", n_iter=1, random_state=0).fit(X, X[:, 0]),
+            fattail.DPSparseRegressor(sparsity=1, method="iht_huber", n_iter=1, random_state=0).fit(X, X[:, 0]),
         ]
     models = [model_io.save_model(m, FOLDER / "seed.json", feature_names=["a", "b"]).read_bytes() for m in made]
     path = FOLDER / "seed.db"

@@ -142,7 +142,7 @@ def gradient_em(problem: TrialData, seed: int, n_iter: int, step: float) -> Floa
     known = problem.known
     names = {"mixture": "gaussian_mixture", "regressions": "mixture_of_regressions", "missing": "missing_covariates"}
     model = fattail.baselines.GradientEM(
-        names[known["model"]], noise_scale=known["sigma"], n_iter=n_iter, step=step, init=known["start"]
+        model=names[known["model"]], noise_scale=known["sigma"], n_iter=n_iter, step=step, init=known["start"]
     )
     return np.asarray(_fit(model, problem).path_)
 
@@ -172,16 +172,17 @@ def sparse(
     told: dict[str, Any] = {"public_features": problem.known["public"]} if method == "knowledge_transfer" else {}
     if method.startswith("iht"):
         told["radius"] = radius
-    model = kind(sparsity, epsilon=epsilon, delta=delta, method=method, fit_intercept=intercept, random_state=seed, **told)
+    told |= {"sparsity": sparsity, "method": method, "fit_intercept": intercept}
+    model = kind(epsilon=epsilon, delta=delta, random_state=seed, **told)
     return _coefficients(model.fit(problem.X, problem.y), intercept)
 
 
 def ight(problem: TrialData, seed: int, sparsity: int) -> Floats:
     loss = "squared" if problem.known["task"] == "linear" else "logistic"
-    model = fattail.baselines.IGHT(sparsity, loss=loss).fit(problem.X, problem.y)
+    model = fattail.baselines.IGHT(sparsity=sparsity, loss=loss).fit(problem.X, problem.y)
     return _coefficients(model, bool(problem.known.get("free_intercept")))
 
 
 def ada_huber(problem: TrialData, seed: int, sparsity: int) -> Floats:
-    model = fattail.baselines.AdaHuber(sparsity).fit(problem.X, problem.y)
+    model = fattail.baselines.AdaHuber(sparsity=sparsity).fit(problem.X, problem.y)
     return _coefficients(model, bool(problem.known.get("free_intercept")))

@@ -35,7 +35,7 @@ def zcdp_root(epsilon: float, delta: float) -> float:
 def smoothed_sum(X: Any, r: Floats | None, scale: float, beta: float) -> Floats:
     """Mean over rows of ``scale g(r_i x_ij / scale)``."""
     total = np.zeros(X.shape[1], dtype=np.int64)
-    table = catoni.table(beta)
+    table = catoni.smooth_map(beta)
     _kernels.smooth_sums(np.ascontiguousarray(X), r, None, np.full(X.shape[1], 1.0 / scale), table, total)
     return np.asarray(total * (scale * catoni.sup(beta) / (_kernels.UNIT * len(X))))
 

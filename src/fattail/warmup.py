@@ -39,6 +39,7 @@ def warmup() -> float:
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))
         for steps in (1, 2):  # whole octaves have a kernel of their own
             _kernels.column_log_histogram(X, None, -4, 8, steps, np.zeros((3, 2, 8), dtype=np.int64))
+        _kernels.column_log_cells(X, None, -4, 8, 1)
         _kernels.waves_of(X, np.ones(1))
         _kernels.standard_rows(X, np.zeros(3), np.ones(3), 1.0)
         _kernels.shaped_rows(X, np.zeros(3), np.ones(3), 1.0, np.eye(4))

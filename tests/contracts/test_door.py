@@ -76,7 +76,7 @@ def test_every_form_of_a_table_gives_the_same_fit(tmp_path):
     """CSR rows are fitted like dense ones, but by the sparse default method, which does not center them."""
     models = {
         "linear": lambda X, y: linear(X, y, epsilon=50.0, method="smoothed", n_iter=2).coef_,
-        "sparse": lambda X, y: fattail.DPSparseRegressor(2, epsilon=50.0, random_state=0).fit(X, y).coef_,
+        "sparse": lambda X, y: fattail.DPSparseRegressor(sparsity=2, epsilon=50.0, random_state=0).fit(X, y).coef_,
     }
     expected = {}
     for name, rows, target in forms.forms(X, Y, tmp_path):
@@ -338,7 +338,7 @@ def test_no_type_of_a_later_label_stops_a_fit(column):
 
 
 def test_a_row_on_its_own_device_passes_the_same_door():
-    client = fattail.LocalRandomizer(1.0, 1e-6, 10.0, random_state=0)
+    client = fattail.LocalRandomizer(epsilon=1.0, delta=1e-6, scale=10.0, random_state=0)
     known = client.randomize([5.0, 0.0])
     masked = np.ma.masked_array([5.0, 1e9], mask=[False, True])
     for row in (masked, [[5.0, 0.0]], pd.Series([5.0, 0.0]), pd.DataFrame([[5.0, 0.0]], columns=["a", "b"]), (5, 0)):
@@ -429,7 +429,7 @@ CLASSES = forms.labels(Y)
 NAMED = np.array(["no", "yes"])[CLASSES]
 CLASSIFIERS = [
     lambda **options: fattail.DPLogisticRegression(random_state=0, **options),
-    lambda **options: fattail.DPSparseClassifier(2, random_state=0, **options),
+    lambda **options: fattail.DPSparseClassifier(sparsity=2, random_state=0, **options),
 ]
 each_classifier = pytest.mark.parametrize("make", CLASSIFIERS)
 

@@ -20,9 +20,9 @@ def seen():
     return found
 
 
-def test_a_smoothed_mean_is_at_most_twenty_calls_deep(seen):
-    """From ``fit`` to the innermost kernel; fifteen was the aim, and a pass over persons' rows takes some of them."""
-    assert 5 < seen['DPMean(method="smoothed").fit'].summary()["longest"] <= 20
+def test_a_smoothed_mean_is_at_most_fifteen_calls_deep(seen):
+    """From ``fit`` to the innermost kernel."""
+    assert 5 < seen['DPMean(method="smoothed").fit'].summary()["longest"] <= 15
 
 
 @pytest.mark.parametrize("name", WALKS)

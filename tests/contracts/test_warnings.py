@@ -91,7 +91,7 @@ def test_warnings_point_at_the_line_of_the_caller():
     here = inspect.currentframe().f_lineno
     calls = [
         lambda: fattail.DPLinearRegression(random_state=0).fit(X, y),
-        lambda: fattail.DPSparseRegressor(2, random_state=0).fit(X, y),
+        lambda: fattail.DPSparseRegressor(sparsity=2, random_state=0).fit(X, y),
         lambda: fattail.mean(X[:, 0], random_state=0),
         lambda: fattail.DPMean(random_state=0).fit(X[:, :1]),
         lambda: fattail.DPGaussianMixture(random_state=0).fit(X),

@@ -16,7 +16,7 @@ def test_descent_reaches_least_squares_and_the_likelihood():
     assert ours.privacy_ == "none"
     labels = (y > np.median(y)).astype(int)
     logit = LogisticRegression(C=1e8, max_iter=5000, tol=1e-8).fit((X - X.mean(0)) / X.std(0), labels)
-    descended = GradientDescent("logistic", n_iter=5000).fit(X, labels)
+    descended = GradientDescent(loss="logistic", n_iter=5000).fit(X, labels)
     np.testing.assert_allclose(descended.coef_ * X.std(0), logit.coef_[0], rtol=0.02)
 
 
@@ -32,4 +32,4 @@ def test_robust_descent_withstands_what_plain_descent_does_not():
 
 def test_a_loss_must_exist():
     with pytest.raises(ValueError, match="hinge"):
-        GradientDescent("hinge").fit(np.ones((3, 1)), np.ones(3))
+        GradientDescent(loss="hinge").fit(np.ones((3, 1)), np.ones(3))

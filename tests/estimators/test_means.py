@@ -212,10 +212,10 @@ def test_smoothed_needs_the_second_moment():
 
 
 def test_local_randomizer_is_what_the_local_method_runs():
-    client = LocalRandomizer(1.0, 1e-6, scale=10.0, random_state=0)
+    client = LocalRandomizer(epsilon=1.0, delta=1e-6, scale=10.0, random_state=0)
     with pytest.raises(ValueError, match="one row"):
         client.randomize(np.zeros((2, 1)))
-    answers = [LocalRandomizer(4.0, 1e-6, scale=10.0, random_state=k).randomize([3.0])[0] for k in range(2000)]
+    answers = [LocalRandomizer(epsilon=4.0, delta=1e-6, scale=10.0, random_state=k).randomize([3.0])[0] for k in range(2000)]
     assert np.mean(answers) == pytest.approx(3.0, abs=0.5)  # standard error 0.1, and a little shrinkage
     for row in ([1e308], [-np.inf], [np.nan], [0.0]):
         assert np.isfinite(client.randomize(row)).all()

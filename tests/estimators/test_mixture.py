@@ -139,7 +139,7 @@ def test_three_clusters_with_unknown_weights_and_variances(covariance_type):
     else:
         X = np.array([[0.0, 0.0, 0], [10, 0, 0], [0, 10, 10]])[label] + spread * rng.standard_normal((n, 3))
         X *= [1e5, 1.0, 1e-3]
-    model = DPGaussianMixture(3, covariance_type=covariance_type, random_state=3).fit(X)
+    model = DPGaussianMixture(n_components=3, covariance_type=covariance_type, random_state=3).fit(X)
     order = np.argsort(-model.weights_)
     assert_allclose(model.weights_[order], [0.5, 0.3, 0.2], atol=0.03)
     if covariance_type == "spherical":
@@ -151,7 +151,7 @@ def test_three_clusters_with_unknown_weights_and_variances(covariance_type):
 
 def test_mixture_methods_agree_with_their_definitions():
     _, (X,) = problem(DPGaussianMixture, n=5000)
-    model = DPGaussianMixture(2, covariance_type="diag", random_state=0).fit(X)
+    model = DPGaussianMixture(n_components=2, covariance_type="diag", random_state=0).fit(X)
     parts = zip(model.weights_, model.means_, model.variances_, strict=True)
     density = [w * multivariate_normal(m, np.diag(v)).pdf(X[:50]) for w, m, v in parts]
     assert_allclose(model.score_samples(X[:50]), np.log(np.sum(density, axis=0)))
@@ -196,7 +196,7 @@ def test_blocks_cannot_change_a_result(E):
     [
         (DPGaussianMixture, {"n_components": 0}, "n_components"),
         (DPGaussianMixture, {"covariance_type": "full"}, "covariance_type"),
-        (DPGaussianMixture, {"n_components": 3, "method": "smoothed"}, "two spherical"),
+        (DPGaussianMixture, {"n_components": 3, "method": "smoothed"}, "n_components=2 and covariance_type"),
         (DPGaussianMixture, {"symmetric": False, "method": "clipped"}, "symmetric model only"),
         (DPGaussianMixture, {"noise_scale": 1.0}, "noise_scale"),
         (DPMixtureOfRegressions, {"clip": 2.0}, "clip is not used by method='auto'"),

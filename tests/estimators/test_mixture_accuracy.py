@@ -42,7 +42,7 @@ def test_auto_is_within_twice_em_without_noise(model):
     for seed in range(31_000, 31_005):
         beta, data = draw(model, 100_000, 10, seed)
         ours.append(error(MODELS[model](epsilon=1.0, delta=1e5**-1.1, random_state=seed).fit(*data).coef_, beta))
-        theirs.append(error(GradientEM(model, noise_scale=1 / 3).fit(*data).coef_, beta))
+        theirs.append(error(GradientEM(model=model, noise_scale=1 / 3).fit(*data).coef_, beta))
     assert np.mean(ours) < 2 * np.mean(theirs)
 
 
@@ -84,6 +84,6 @@ def test_three_clusters_are_found(covariance_type):
         rng = np.random.default_rng(seed)
         centers = np.linalg.qr(rng.standard_normal((5, 5)))[0][:3] * (4 / np.sqrt(2)) + rng.normal(scale=20, size=5)
         X = centers[rng.choice(3, 100_000, p=rng.dirichlet([5.0, 5.0, 5.0]))] + rng.standard_normal((100_000, 5))
-        model = DPGaussianMixture(3, epsilon=1.0, covariance_type=covariance_type, random_state=seed).fit(X)
+        model = DPGaussianMixture(n_components=3, epsilon=1.0, covariance_type=covariance_type, random_state=seed).fit(X)
         good += max(min(np.linalg.norm(c - m) for m in model.means_) for c in centers) < 0.2
     assert good >= 18

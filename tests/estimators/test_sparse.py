@@ -35,7 +35,7 @@ def as_csr(X):
 @each_case
 def test_fuzz(cls, method):
     X, y, _ = problem(cls)
-    estimator = cls(2, method=method, random_state=1)
+    estimator = cls(sparsity=2, method=method, random_state=1)
     assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=5, seed=3) <= 1
 
 
@@ -43,7 +43,7 @@ def test_fuzz(cls, method):
 @pytest.mark.parametrize("sparsity", ["auto", 12])
 def test_fuzz_auto(cls, sparsity):
     X, y, _ = problem(cls)
-    estimator = cls(sparsity, fit_intercept=False, random_state=1)
+    estimator = cls(sparsity=sparsity, fit_intercept=False, random_state=1)
     assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=5, seed=3) <= 1
 
 
@@ -51,7 +51,7 @@ def test_fuzz_auto(cls, sparsity):
 @pytest.mark.parametrize("method", ["auto", "iht_truncated", "knowledge_transfer", "two_stage"])
 def test_fuzz_csr(cls, method):
     X, y, _ = problem(cls)
-    estimator = cls(2, method=method, random_state=1)
+    estimator = cls(sparsity=2, method=method, random_state=1)
     assert audit.fuzz(lambda X, y: estimator.fit(sparse.csr_matrix(X), y), (as_csr(X).toarray(), y), trials=4, seed=4) <= 1
 
 
@@ -59,14 +59,14 @@ def test_fuzz_csr(cls, method):
 @pytest.mark.parametrize("options", [{"peeling": "laplace"}, {"splitting": True}, {"response_clip": 2.0, "feature_clip": 1.0}])
 def test_fuzz_options(method, options):
     X, y, _ = problem(DPSparseRegressor)
-    estimator = DPSparseRegressor(2, method=method, random_state=1, **options)
+    estimator = DPSparseRegressor(sparsity=2, method=method, random_state=1, **options)
     assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=2, seed=5) <= 1
 
 
 @each_case
 def test_finds_two_strong_columns_among_many(cls, method):
     X, y, beta = problem(cls, n=6000, d=100)
-    estimator = cls(2, epsilon=8.0, method=method, random_state=0).fit(X, y)
+    estimator = cls(sparsity=2, epsilon=8.0, method=method, random_state=0).fit(X, y)
     assert set(estimator.support_) == {0, 1}
     coef = np.ravel(estimator.coef_)
     assert np.all(np.sign(coef[:2]) == np.sign(beta[:2]))
@@ -77,7 +77,7 @@ def test_finds_two_strong_columns_among_many(cls, method):
 @pytest.mark.parametrize("sparsity", [1, 12])
 def test_never_more_columns_than_asked(cls, method, sparsity):
     X, y, _ = problem(cls)
-    assert len(cls(sparsity, method=method, random_state=0).fit(X, y).support_) <= sparsity
+    assert len(cls(sparsity=sparsity, method=method, random_state=0).fit(X, y).support_) <= sparsity
 
 
 @pytest.mark.parametrize("method", [m for m in DPSparseRegressor._methods if m != "auto"])
@@ -85,8 +85,8 @@ def test_dense_equals_csr(method):
     # "auto" takes sparse storage as knowledge that rows are short and releases other things.
     X, y, _ = problem(DPSparseRegressor)
     X = as_csr(X)
-    a = DPSparseRegressor(2, method=method, random_state=0).fit(X, y)
-    b = DPSparseRegressor(2, method=method, random_state=0).fit(X.toarray(), y)
+    a = DPSparseRegressor(sparsity=2, method=method, random_state=0).fit(X, y)
+    b = DPSparseRegressor(sparsity=2, method=method, random_state=0).fit(X.toarray(), y)
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-6)
 
 
@@ -96,12 +96,12 @@ def test_auto_on_short_rows_finds_the_columns():
     X = sparse.hstack([sparse.csr_matrix((rng.random((8000, 3)) < 0.3) * 1.0), words], format="csr")
     z = X[:, :3] @ [2.0, -2.0, 1.5] - 0.3
     y = (z + rng.logistic(size=8000) > 0).astype(int)
-    model = DPSparseClassifier(3, epsilon=2.0, random_state=0).fit(X, y)
+    model = DPSparseClassifier(sparsity=3, epsilon=2.0, random_state=0).fit(X, y)
     assert set(model.support_) == {0, 1, 2}
     best = np.mean((z > 0) == y)
     assert model.score(X, y) > best - 0.02
     response = X[:, :3] @ [2.0, -2.0, 1.5] + rng.standard_t(1.75, 8000)
-    model = DPSparseRegressor(3, epsilon=2.0, random_state=0).fit(X, response)
+    model = DPSparseRegressor(sparsity=3, epsilon=2.0, random_state=0).fit(X, response)
     assert set(model.support_) == {0, 1, 2}
     np.testing.assert_allclose(model.coef_[:3], [2.0, -2.0, 1.5], atol=0.4)
 
@@ -131,25 +131,26 @@ def test_errors_say_what_is_allowed(options, message):
 def test_methods_without_a_logistic_form_name_those_that_have_one(method):
     X, y, _ = problem(DPSparseClassifier)
     with pytest.raises(ValueError, match=r"no logistic form.*iht_truncated.*two_stage"):
-        DPSparseClassifier(2, method=method).fit(X, y)
+        DPSparseClassifier(sparsity=2, method=method).fit(X, y)
 
 
 def test_names_and_summary():
     pd = pytest.importorskip("pandas")
     X, y, _ = problem(DPSparseRegressor, n=6000)
     frame = pd.DataFrame(X, columns=[f"gene {j}" for j in range(12)])
-    model = DPSparseRegressor(2, epsilon=8.0, random_state=0).fit(frame, y)
+    model = DPSparseRegressor(sparsity=2, epsilon=8.0, random_state=0).fit(frame, y)
     assert list(model.get_feature_names_out()) == ["gene 0", "gene 1"]
     text = model.summary()
     assert "2 of 12 columns" in text.title and text.names == ("gene 0", "gene 1", "intercept")
-    assert list(DPSparseRegressor(2, epsilon=8.0, random_state=0).fit(X, y).get_feature_names_out()) == ["x0", "x1"]
+    assert list(DPSparseRegressor(sparsity=2, epsilon=8.0, random_state=0).fit(X, y).get_feature_names_out()) == ["x0", "x1"]
 
 
 def test_public_features_of_the_user():
     X, y, beta = problem(DPSparseRegressor, n=6000, d=40)
     public = np.random.default_rng(1).normal(size=(500, 40))
     for rows in (public, sparse.csr_matrix(public), np.zeros((3, 40))):
-        model = DPSparseRegressor(2, method="knowledge_transfer", epsilon=8.0, public_features=rows, random_state=0).fit(X, y)
+        options = {"method": "knowledge_transfer", "epsilon": 8.0, "public_features": rows, "random_state": 0}
+        model = DPSparseRegressor(sparsity=2, **options).fit(X, y)
         assert set(model.support_) == {0, 1}
         np.testing.assert_allclose(model.coef_[:2], beta[:2], atol=1.2)
 
@@ -165,7 +166,7 @@ EXPECTED = OBJECTS | {
 
 
 @parametrize_with_checks(
-    [DPSparseRegressor(1, random_state=0), DPSparseClassifier(1, random_state=0)],
+    [DPSparseRegressor(sparsity=1, random_state=0), DPSparseClassifier(sparsity=1, random_state=0)],
     expected_failed_checks=lambda estimator: EXPECTED if isinstance(estimator, DPSparseClassifier) else OBJECTS,
 )
 def test_sklearn(estimator, check):
@@ -190,7 +191,7 @@ def test_columns_around_any_center_are_found(draw):
     X = draw(rng, (6000, 300))
     weights = np.array([1.0, -1.0, 1.0]) / X.std()
     y = 7 + X[:, [4, 40, 140]] @ weights + 0.5 * rng.standard_t(2.5, 6000)
-    model = DPSparseRegressor(3, epsilon=1.0, random_state=0).fit(X, y)
+    model = DPSparseRegressor(sparsity=3, epsilon=1.0, random_state=0).fit(X, y)
     assert list(model.support_) == [4, 40, 140]
     np.testing.assert_allclose(model.coef_[model.support_], weights, rtol=0.2)
     assert abs(np.median(y - model.predict(X))) < 0.3
@@ -202,7 +203,7 @@ def test_steps_do_not_run_away_on_columns_with_heavy_tails():
     weights = np.where(np.arange(50) < 20, rng.normal(size=50), 0.0)
     y = X @ weights + rng.standard_t(2.5, 4000)
     for seed in range(4):
-        model = DPSparseRegressor(20, epsilon=0.5, random_state=seed).fit(X, y)
+        model = DPSparseRegressor(sparsity=20, epsilon=0.5, random_state=seed).fit(X, y)
         assert np.linalg.norm(model.coef_ - weights) < 2 * np.linalg.norm(weights)
 
 
@@ -242,8 +243,8 @@ def test_few_rows_do_not_end_in_astronomic_units():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 20))
     y = rng.random(500) < 1 / (1 + np.exp(-2 * X[:, 3]))
-    sizes = [np.abs(DPSparseClassifier(2, epsilon=0.5, delta=1e-5, random_state=t).fit(X, y).coef_).max() for t in range(40)]
-    assert max(sizes) < 10
+    models = (DPSparseClassifier(sparsity=2, epsilon=0.5, delta=1e-5, random_state=t).fit(X, y) for t in range(40))
+    assert max(np.abs(model.coef_).max() for model in models) < 10
 
 
 @pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
@@ -255,5 +256,5 @@ def test_rows_that_mostly_miss_the_chosen_columns_do_not_blow_up_the_step(cls):
     z = X @ beta
     y = z + rng.standard_t(2.5, 1000) if cls is DPSparseRegressor else (rng.random(1000) < 1 / (1 + np.exp(-z))).astype(float)
     for seed in range(3):
-        coef = np.ravel(cls(50, epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y).coef_)
+        coef = np.ravel(cls(sparsity=50, epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y).coef_)
         assert np.linalg.norm(coef - beta) < 4 * np.linalg.norm(beta)

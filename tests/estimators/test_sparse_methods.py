@@ -181,7 +181,7 @@ def test_auto_is_accurate_with_heavy_tails_and_nothing_declared():
     errors, unknown = [], []
     for seed in range(4):
         X, y, beta = wide(seed)
-        errors.append(relative_error(DPSparseRegressor(5, epsilon=2.0, random_state=seed).fit(X, y + 50).coef_, beta))
+        errors.append(relative_error(DPSparseRegressor(sparsity=5, epsilon=2.0, random_state=seed).fit(X, y + 50).coef_, beta))
         unknown.append(relative_error(DPSparseRegressor(epsilon=2.0, random_state=seed).fit(X, y).coef_, beta))
     assert np.median(errors) < 0.12
     assert np.median(unknown) < 0.3
@@ -191,7 +191,7 @@ def test_auto_gives_up_rather_than_pass_on_noise():
     errors = []
     for seed in range(4):
         X, y, beta = wide(seed, n=600)
-        errors.append(relative_error(DPSparseRegressor(5, epsilon=0.2, random_state=seed).fit(X, y).coef_, beta))
+        errors.append(relative_error(DPSparseRegressor(sparsity=5, epsilon=0.2, random_state=seed).fit(X, y).coef_, beta))
     assert np.median(errors) < 1.3
 
 
@@ -199,8 +199,9 @@ def test_auto_gives_up_rather_than_pass_on_noise():
 def test_columns_may_be_in_any_unit(declared):
     X, y, _ = wide(0)
     units = 10.0 ** np.random.default_rng(1).uniform(-6, 6, X.shape[1])
-    plain = DPSparseRegressor(5, epsilon=2.0, random_state=0).fit(X, y)
-    scaled = DPSparseRegressor(5, epsilon=2.0, random_state=0, feature_scale=units if declared else None).fit(X * units, y)
+    plain = DPSparseRegressor(sparsity=5, epsilon=2.0, random_state=0).fit(X, y)
+    scaled = DPSparseRegressor(sparsity=5, epsilon=2.0, random_state=0, feature_scale=units if declared else None)
+    scaled.fit(X * units, y)
     np.testing.assert_array_equal(plain.support_, scaled.support_)
     np.testing.assert_allclose(scaled.coef_ * units, plain.coef_, rtol=0.1, atol=0.02)
 
@@ -211,13 +212,13 @@ def test_too_few_rows_for_any_scale_give_zeros(cls):
     X, y = rng.normal(size=(47, 30)), np.arange(47) % 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fattail.UtilityWarning)
-        model = cls(3, random_state=0).fit(X, y)
+        model = cls(sparsity=3, random_state=0).fit(X, y)
     assert not np.any(model.coef_) and not np.any(model.intercept_)
 
 
 def test_only_selected_coordinates_get_noise():
     X, y, _ = wide(0, n=1000)
-    report = DPSparseRegressor(5, method="iht_huber", random_state=0).fit(X, y).privacy_
+    report = DPSparseRegressor(sparsity=5, method="iht_huber", random_state=0).fit(X, y).privacy_
     by_name = {r.name: r for r in report.releases}
     assert by_name["support"].mechanism == "TopK" and by_name["coefficients"].mechanism == "Gaussian"
     # sensitivity of five coordinates, not of five hundred
@@ -226,14 +227,14 @@ def test_only_selected_coordinates_get_noise():
 
 def test_yardsticks():
     X, y, beta = wide(0, n=1500, d=200)
-    for model in (AdaHuber(5), AdaHuber(5, penalty=0.3)):
+    for model in (AdaHuber(sparsity=5), AdaHuber(sparsity=5, penalty=0.3)):
         fitted = model.fit(X, y)
         assert relative_error(fitted.coef_, beta) < 0.25 and fitted.privacy_ == "none"
     light = X @ beta + 0.1 * np.random.default_rng(0).normal(size=len(y))
-    assert relative_error(IGHT(5).fit(sparse.csr_matrix(X), light + 3).coef_, beta) < 0.02
+    assert relative_error(IGHT(sparsity=5).fit(sparse.csr_matrix(X), light + 3).coef_, beta) < 0.02
     labels = (3 * X @ beta + np.random.default_rng(0).logistic(size=len(y)) > 0).astype(float)
-    assert set(np.flatnonzero(IGHT(5, loss="logistic").fit(X, labels).coef_)) == set(np.flatnonzero(beta))
-    assert np.allclose(IGHT(5).fit(X, light + 3).predict(X[:3]), (X @ beta + 3)[:3], atol=0.3)
+    assert set(np.flatnonzero(IGHT(sparsity=5, loss="logistic").fit(X, labels).coef_)) == set(np.flatnonzero(beta))
+    assert np.allclose(IGHT(sparsity=5).fit(X, light + 3).predict(X[:3]), (X @ beta + 3)[:3], atol=0.3)
 
 
 @pytest.mark.slow

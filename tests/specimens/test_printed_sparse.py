@@ -44,7 +44,7 @@ def test_a_hard_thresholded_teacher_jumps():
 
 def test_our_teacher_does_not():
     data, neighbor = counterexample()
-    model = DPSparseRegressor(1, method="knowledge_transfer", fit_intercept=False, random_state=0)
+    model = DPSparseRegressor(sparsity=1, method="knowledge_transfer", fit_intercept=False, random_state=0)
     assert all(step.ratio <= 1 for step in audit.replay(lambda X, y: model.fit(X, y), data, neighbor))
 
 

@@ -42,8 +42,8 @@ def test_supremum():
 
 @pytest.mark.parametrize("beta", BETAS)
 def test_fast_map_is_accurate_everywhere(beta):
-    t = catoni.table(beta)
-    cores = np.array([t.core / t.kappa, catoni.table(beta, 9e-13).core / t.kappa])
+    t = catoni.smooth_map(beta)
+    cores = np.array([t.core / t.kappa, catoni.smooth_map(beta, 9e-13).core / t.kappa])
     edges = np.array([*cores, *(1e3 * cores), np.sqrt(beta) / 4.0])
     a = np.concatenate(
         [np.geomspace(1e-6, 1e9, 40_001), np.linspace(0.0, 4.0, 40_001), edges, edges * (1 + 1e-12), np.nextafter(edges, 9e9)]
@@ -81,7 +81,7 @@ def test_bounded_and_odd_for_all_floats(beta):
 @pytest.mark.parametrize("beta", BETAS)
 def test_bounded_even_if_the_table_is_wrong(beta):
     """Privacy rests on the clamp alone: it must hold for coefficients gone astray."""
-    t = catoni.table(beta)
+    t = catoni.smooth_map(beta)
     for astray in (t._replace(tail=t.tail * 1e250, slope=1e300), t._replace(tail=t.tail * np.nan, slope=np.nan)):
         assert np.all(np.abs(catoni.scaled(random_floats(10_000, seed=8), astray)) <= 2.0**30)
 

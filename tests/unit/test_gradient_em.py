@@ -25,7 +25,7 @@ def draw(model: str, n: int = 20_000, d: int = 4, noise: float = 0.4) -> tuple[n
 def test_finds_beta(model: str, noise_scale: float | str) -> None:
     beta, data = draw(model)
     for init in ("auto", np.array([0.5, 0.5, 0.5, 0.5])):
-        fit = GradientEM(model, noise_scale=noise_scale, init=init).fit(*data)
+        fit = GradientEM(model=model, noise_scale=noise_scale, init=init).fit(*data)
         error = min(np.linalg.norm(fit.coef_ - beta), np.linalg.norm(fit.coef_ + beta))
         assert error < 0.03
         assert abs(fit.noise_scale_ - 0.4) < 0.02
@@ -35,4 +35,4 @@ def test_finds_beta(model: str, noise_scale: float | str) -> None:
 
 def test_unknown_model() -> None:
     with pytest.raises(ValueError, match="model must be one of"):
-        GradientEM("clusters").fit(np.ones((3, 2)))
+        GradientEM(model="clusters").fit(np.ones((3, 2)))

@@ -15,7 +15,7 @@ from fattail import _kernels as K
 from fattail.robust import catoni
 
 UNIT = 2.0**30
-TABLE = catoni.table(2.0)
+TABLE = catoni.smooth_map(2.0)
 MAPS = ["clip", "truncate", "smooth"]
 
 hostile = st.one_of(

@@ -235,7 +235,7 @@ def test_a_mean_without_its_mean_is_damage(tmp_path: Path) -> None:
 
 def test_a_support_beyond_the_columns_is_damage(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(3000, 3))
-    path = save_model(fattail.DPSparseRegressor(1, epsilon=4.0, random_state=0).fit(X, X[:, 0]), tmp_path / "m.json")
+    path = save_model(fattail.DPSparseRegressor(sparsity=1, epsilon=4.0, random_state=0).fit(X, X[:, 0]), tmp_path / "m.json")
     content = json.loads(path.read_text())
     content["fitted"]["support_"]["array"] = [7]
     path.write_text(json.dumps(content))

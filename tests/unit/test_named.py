@@ -69,6 +69,51 @@ def test_labels_of_numbers_and_text_meet():
     assert occurring_codes(np.array([2.0, np.nan, 0.5]))[1] == [0.5, 2]
 
 
+BIG = [2**60, 2**60 + 1]
+
+
+def label_forms(cells):
+    """A column of whole numbers, of which some are missing, in every form that can hold it."""
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    yield "list", list(cells)
+    yield "objects", np.array([*cells, None], dtype=object)[:-1]
+    yield "masked", np.ma.MaskedArray([0 if c is None else c for c in cells], [c is None for c in cells])
+    yield "nullable", pd.Series(cells, dtype="Int64")
+    yield "polars", pl.Series(cells, dtype=pl.Int64)
+    yield "arrow", pa.array(cells, pa.int64())
+    yield "chunks", pa.chunked_array([pa.array(cells[:1], pa.int64()), pa.array(cells[1:], pa.int64())])
+
+
+@pytest.mark.parametrize("last", [5, None])
+def test_a_missing_label_does_not_change_how_others_are_read(last):
+    """A null made whole numbers floats: 2**60 and 2**60 + 1 were one group, and names of lists became text."""
+    for name, column in label_forms([*BIG, last]):
+        labels = NamedColumns({"g": column}, [], ["g"]).labels("g")
+        assert declared_codes(labels, BIG)[:2].tolist() == [0, 1], name
+        codes, names = occurring_codes(labels)
+        assert [names[k] for k in codes[:2]] == BIG, name
+        assert codes[2] == (-1 if last is None else names.index(5)), name
+
+
+@pytest.mark.parametrize("other", [True, 1, 1.0, "x", "1", None, 2.5, np.int64(1), b"1", 10**400])
+@pytest.mark.parametrize("first", [True, 1, 1.0, "1", "True", 2.5, np.float32(1)])
+def test_the_code_of_a_label_depends_on_its_own_cell_alone(first, other):
+    """True and 1 are equal, and a text among numbers made all of them text: both changed the groups of other rows."""
+    alone, both = ([first], [other, first])
+    for groups in (["1"], [1], ["True"], [True], [2.5], ["x", "1"]):
+        (code,) = declared_codes(NamedColumns({"g": alone}, [], ["g"]).labels("g"), groups)
+        assert declared_codes(NamedColumns({"g": both}, [], ["g"]).labels("g"), groups)[1] == code, groups
+    (code,), names = occurring_codes(NamedColumns({"g": alone}, [], ["g"]).labels("g"))
+    codes, more = occurring_codes(NamedColumns({"g": both}, [], ["g"]).labels("g"))
+    assert more[codes[1]] == names[code] and type(more[codes[1]]) is type(names[code])
+
+
+def test_yes_and_no_can_be_named_as_they_are_written():
+    for labels in (np.array([True, False]), np.array([True, False], dtype=object)):
+        for groups in ([False, True], ["False", "True"], [0, 1]):
+            assert declared_codes(labels, groups).tolist() == [1, 0]
+
+
 @pytest.mark.parametrize("groups", [[], "abc", ["a", "a"], [None], [float("nan")], [1, 1.0]])
 def test_groups_that_mean_nothing_are_refused(groups):
     with pytest.raises(ValueError, match=r"group"):

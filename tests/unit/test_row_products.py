@@ -52,7 +52,7 @@ def test_products_are_what_they_should_be(d):
 @pytest.mark.parametrize("d", [1, 3, 8, 33, 50])
 def test_smoothed_sums_do_not_depend_on_the_company(d, scale):
     """Rows beyond the core take one of two ways, by what their neighbors are; both must end at the same integer."""
-    X, table = rows_of(1003, d, np.float64), catoni.table(2.3)
+    X, table = rows_of(1003, d, np.float64), catoni.smooth_map(2.3)
     sums = []
     for seed in range(4):
         total = np.zeros(d, dtype=np.int64)

@@ -19,7 +19,7 @@ for rows in (X, X.astype(np.float32), sparse.csr_array(X), sparse.csr_array(X.as
     fattail.DPMean(method="smoothed").fit(rows)
     for method in ("auto", "smoothed", "clipped", "median_of_means"):
         fattail.DPLinearRegression(method=method).fit(rows, y)
-    fattail.DPSparseRegressor(1).fit(rows, y)
+    fattail.DPSparseRegressor(sparsity=1).fit(rows, y)
 for method in ("auto", "truncated", "trimmed", "median_of_means", "local"):
     fattail.DPMean(method=method).fit(X)
 fattail.DPLogisticRegression().fit(X, y > 0)

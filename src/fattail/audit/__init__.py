@@ -20,8 +20,9 @@ from fattail.audit.attacks import (
     transcript_attack,
     weakened,
 )
+from fattail.audit.findings import Finding, Spending
 from fattail.audit.likelihood import privacy_loss
-from fattail.audit.recorder import Finding, Spending, record_and_replay
+from fattail.audit.recorder import record_and_replay
 from fattail.audit.replays import Dataset, Step, fuzz, fuzz_persons, hostile_rows, moved, replay
 
 __all__ = [

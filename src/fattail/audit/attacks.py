@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fattail.audit.likelihood import normal_draws, privacy_loss
-from fattail.audit.replays import Dataset, Release, releases
+from fattail.audit.replays import Dataset, ReplayedRelease, releases
 from fattail.privacy import Bounded, SmoothNoise, delta_of, epsilon_of, events
 from fattail.privacy.noise import SecureNoise, SeededNoise
 from fattail.rows.order import SecretOrder
@@ -225,7 +225,7 @@ def lattice_attack(make: Callable[[int], Any], data: Dataset, neighbor: Dataset,
     return attack(score, data, neighbor, runs=runs, **bound)
 
 
-def _off_grid(r: Release, bounded: Bounded) -> float:
+def _off_grid(r: ReplayedRelease, bounded: Bounded) -> float:
     """Mean distance of the draws to multiples of the grid: 0 on it, a quarter off it."""
     steps = normal_draws(r, bounded)[0] * 2.0**_LATTICE_BITS
     return float(np.mean(np.abs(steps - np.rint(steps))))

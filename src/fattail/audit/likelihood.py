@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fattail.audit.replays import Dataset, Release, difference, releases
+from fattail.audit.replays import Dataset, ReplayedRelease, difference, releases
 from fattail.privacy import Bounded, Gaussian, Laplace, SmoothBounded, SmoothNoise, TopK
 
 
@@ -23,7 +23,7 @@ def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> f
     return float(sum(_log_odds(r) for r in releases(fit, data, neighbor)))
 
 
-def _log_odds(r: Release) -> float:
+def _log_odds(r: ReplayedRelease) -> float:
     if not math.isfinite(difference(r.ours, r.theirs)):
         return math.inf  # what must be public differs
     if type(r.mechanism) not in (Gaussian, Laplace, TopK) and not isinstance(r.mechanism, SmoothNoise):
@@ -41,7 +41,7 @@ def _log_odds(r: Release) -> float:
     return float(np.sum(np.abs(theirs) - np.abs(ours))) / scale
 
 
-def _log_picks(r: Release, bounded: Bounded) -> float:
+def _log_picks(r: ReplayedRelease, bounded: Bounded) -> float:
     """Log-probability of a selection in its order."""
     real = bounded.evaluated()
     scale = r.mechanism.noise(r.rho, real.raw_sensitivity)
@@ -54,7 +54,7 @@ def _log_picks(r: Release, bounded: Bounded) -> float:
     return total
 
 
-def normal_draws(r: Release, bounded: Bounded) -> tuple[NDArray[Any], NDArray[Any]]:
+def normal_draws(r: ReplayedRelease, bounded: Bounded) -> tuple[NDArray[Any], NDArray[Any]]:
     """The normal draws that would have led from this value to what a smooth release gave, and their scales."""
     assert isinstance(bounded, SmoothBounded) and isinstance(r.mechanism, SmoothNoise)
     scale, width = r.mechanism.multiplier(r.rho) * bounded._smooth.ravel(), r.mechanism.width
@@ -62,7 +62,7 @@ def normal_draws(r: Release, bounded: Bounded) -> tuple[NDArray[Any], NDArray[An
     return (np.arcsinh(width * z) / width if width else z), scale
 
 
-def _log_smooth(r: Release, bounded: Bounded) -> float:
+def _log_smooth(r: ReplayedRelease, bounded: Bounded) -> float:
     """Log-density of noise in proportion to a smooth sensitivity."""
     assert isinstance(r.mechanism, SmoothNoise)
     y, scale = normal_draws(r, bounded)

@@ -17,7 +17,7 @@ Dataset = tuple[NDArray[Any], ...]
 
 
 @dataclass(frozen=True)
-class Release:
+class ReplayedRelease:
     """One release of a fit of some data, and what the neighbor would have put in its place."""
 
     mechanism: Mechanism
@@ -27,7 +27,7 @@ class Release:
     output: NDArray[Any]
 
 
-def releases(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[Release]:
+def releases(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[ReplayedRelease]:
     """All releases of a fit of ``data``, in order; the fit of ``neighbor`` is told that they were its own."""
     record: list[tuple[Mechanism, float, Bounded, Any]] = []
     release = Curator.release
@@ -37,14 +37,14 @@ def releases(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[
         record.append((mechanism, self.rho(mechanism), bounded, output.copy()))  # the fit may go on in place
         return output
 
-    both: list[Release] = []
+    both: list[ReplayedRelease] = []
 
     def second(self: Curator, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
         release(self, mechanism, bounded)  # same checks, same counters
         if len(both) >= len(record) or record[len(both)][0] != mechanism:
             raise AssertionError(f"release {len(both)} depends on the data: {mechanism.name!r}")
         _, rho, before, output = record[len(both)]
-        both.append(Release(mechanism, rho, before, bounded, output))
+        both.append(ReplayedRelease(mechanism, rho, before, bounded, output))
         return output.copy()  # type: ignore[no-any-return]
 
     with mock.patch.object(Curator, "release", first):

@@ -48,14 +48,14 @@ class GradientEM(BaseEstimator):  # type: ignore[misc]
     >>> from fattail.baselines import GradientEM
     >>> rng = np.random.default_rng(0)
     >>> Y = rng.choice([-1.0, 1.0], 5000)[:, None] * [2.0, 1.0] + rng.normal(size=(5000, 2))
-    >>> np.abs(GradientEM("gaussian_mixture").fit(Y).coef_).round(1)
+    >>> np.abs(GradientEM(model="gaussian_mixture").fit(Y).coef_).round(1)
     array([2., 1.])
     """
 
     def __init__(
         self,
-        model: str = "gaussian_mixture",
         *,
+        model: str = "gaussian_mixture",
         noise_scale: Any = "auto",
         n_iter: int = 50,
         step: float = 1.0,
@@ -134,11 +134,11 @@ class IGHT(BaseEstimator):  # type: ignore[misc]
     >>> from fattail.baselines import IGHT
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (500, 100))
-    >>> np.flatnonzero(IGHT(2).fit(X, X[:, 3] - X[:, 7]).coef_)
+    >>> np.flatnonzero(IGHT(sparsity=2).fit(X, X[:, 3] - X[:, 7]).coef_)
     array([3, 7])
     """
 
-    def __init__(self, sparsity: int = 10, *, loss: str = "squared", n_iter: int = 100) -> None:
+    def __init__(self, *, sparsity: int = 10, loss: str = "squared", n_iter: int = 100) -> None:
         self.sparsity = sparsity
         self.loss = loss
         self.n_iter = n_iter
@@ -199,11 +199,11 @@ class AdaHuber(BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (500, 100))
     >>> y = 3 * X[:, 3] - 3 * X[:, 7] + rng.standard_t(2, 500)
-    >>> np.flatnonzero(AdaHuber(2).fit(X, y).coef_)
+    >>> np.flatnonzero(AdaHuber(sparsity=2).fit(X, y).coef_)
     array([3, 7])
     """
 
-    def __init__(self, sparsity: int | None = None, *, robustness: float = 0.5, penalty: float = 0.5, n_iter: int = 150) -> None:
+    def __init__(self, *, sparsity: int | None = None, robustness: float = 0.5, penalty: float = 0.5, n_iter: int = 150) -> None:
         self.sparsity = sparsity
         self.robustness = robustness
         self.penalty = penalty

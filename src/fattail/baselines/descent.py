@@ -44,7 +44,7 @@ class GradientDescent(BaseEstimator):  # type: ignore[misc]
     array([ 1., -2.])
     """
 
-    def __init__(self, loss: str = "squared", *, n_iter: int = 200, step: float = 1.0) -> None:
+    def __init__(self, *, loss: str = "squared", n_iter: int = 200, step: float = 1.0) -> None:
         self.loss = loss
         self.n_iter = n_iter
         self.step = step
@@ -100,8 +100,8 @@ class RobustGradientDescent(GradientDescent):
     array([ 1., -2.])
     """
 
-    def __init__(self, loss: str = "squared", *, n_iter: int = 200, step: float = 1.0, confidence: float = 0.01) -> None:
-        super().__init__(loss, n_iter=n_iter, step=step)
+    def __init__(self, *, loss: str = "squared", n_iter: int = 200, step: float = 1.0, confidence: float = 0.01) -> None:
+        super().__init__(loss=loss, n_iter=n_iter, step=step)
         self.confidence = confidence
 
     def _mean(self, rows: Floats) -> Floats:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from fattail._tools.threads import thread_count
 from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
-from fattail.estimators.parameters import check_kind
+from fattail.estimators.parameters import check_type
 from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
 from fattail.privacy.counting import counted
 from fattail.privacy.noise import noise_source
@@ -110,7 +110,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         thread_count()  # an environment that means nothing must not show after the charge
         defaults = type(self)().get_params(deep=False)
         for name, value in self.get_params(deep=False).items():
-            check_kind(name, value, defaults[name])
+            check_type(name, value, defaults[name])
         if self.method not in self._methods:
             raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
         if self.relation not in RELATIONS:
@@ -186,16 +186,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         }
         if isinstance(rows, Columns):
             rows = rows.dense()
-        if y is not None:
-            y = y if is_frame(y) or is_column(y) else array_of(y)
-            if isinstance(y, np.ndarray) and y.ndim == 2:
-                y = column_or_1d(y, warn=True)
-            y = target_of(y) if labels is None else labels.checked(y) if how in ("error", None) else labels.codes(y, strict=False)
-        with np.errstate(all="ignore"):  # the sum that looks for infinities may overflow, and must not say so
-            # scikit-learn would look for missing cells of y whatever is said of X.
-            whole = y is not None and how in ("error", None)
-            with missing_in_words() if how == "error" else nullcontext():
-                checked = validate_data(self, rows, *((y,) if whole else ()), **options)
+        # Where missing cells are allowed, y does not go through scikit-learn's check, which refuses them in y.
+        whole = y is not None and how in ("error", None)
+        y = None if y is None else _target(y, labels, strict=whole)
+        # The check for infinities sums the cells: a warning of an overflow would depend on them.
+        with np.errstate(all="ignore"), missing_in_words() if how == "error" else nullcontext():
+            checked = validate_data(self, rows, *((y,) if whole else ()), **options)
         if is_frame(X):
             validate_data(self, X, skip_check_array=True)  # names of columns
         X, y = checked if whole else (checked, y)
@@ -245,6 +241,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "label": f"{type(self).__name__}(method={self.method!r})",
             "subject": Subject.of(names, unit=data.unit, relation=self.relation),
         }
+
+
+def _target(y: Any, labels: Labels | None, *, strict: bool) -> Any:
+    """The target as a vector of numbers or of label codes."""
+    y = y if is_frame(y) or is_column(y) else array_of(y)
+    if isinstance(y, np.ndarray) and y.ndim == 2:
+        y = column_or_1d(y, warn=True)
+    if labels is None:
+        return target_of(y)
+    return labels.checked(y) if strict else labels.codes(y, strict=False)
 
 
 def _afresh(fit: Callable[..., Any]) -> Callable[..., Any]:

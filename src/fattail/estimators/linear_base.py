@@ -130,6 +130,7 @@ class LinearModel(LinearPredictor):
         "trim": ("trimmed",),
         **dict.fromkeys(("blocks", "aggregation"), ("sample_aggregate",)),
         **dict.fromkeys(("clip", "batch_size"), ("clipped",)),
+        "confidence": ("auto",),
     }
 
     alpha: float = 0.0

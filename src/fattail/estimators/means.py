@@ -104,7 +104,12 @@ class DPMean(PrivateEstimator):
     _methods = ("auto", "truncated", "smoothed", "median_of_means", "trimmed", "local")
     _at_once = ("trimmed", "local")
     _need_n = ("trimmed", "local")
-    _used_by: ClassVar = {"moment": _methods[1:], "moment_bound": _methods[1:], "groups": ("median_of_means",)}
+    _used_by: ClassVar = {
+        "moment": _methods[1:],
+        "moment_bound": _methods[1:],
+        "groups": ("median_of_means",),
+        "confidence": tuple(m for m in _methods if m != "trimmed"),
+    }
 
     moment: float | str = "auto"
     moment_bound: ArrayLike | str = "auto"
@@ -184,10 +189,14 @@ class DPMean(PrivateEstimator):
         super()._check_parameters()
         if not is_auto(self.moment) and not 1 < float(self.moment) <= 2:
             raise ValueError(f"moment must lie in (1, 2] or be 'auto', got {self.moment!r}")
+        if not is_auto(self.moment) and is_auto(self.moment_bound) and self.method != "auto":
+            raise ValueError(f"moment={self.moment!r} is the order of moment_bound, which was not given: give both or neither")
         if not is_auto(self.moment_bound):
             check_scale("moment_bound", np.asarray(self.moment_bound, dtype=np.float64))
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
+        if self.method == "local" and is_auto(self.moment_bound) and not self._is_default("confidence"):
+            raise ValueError("confidence is not used by method='local' without moment_bound: it gives no interval")
         if self.weight not in ("persons", "rows"):
             raise ValueError(f"weight must be 'persons' or 'rows', got {self.weight!r}")
         if self.weight == "rows" and (self.method != "auto" or self._n_is_private()):
@@ -246,7 +255,7 @@ class LocalRandomizer:
     """
 
     def __init__(
-        self, epsilon: float, delta: float, scale: ArrayLike, *, beta: float = BETA, random_state: int | None = None
+        self, *, epsilon: float, delta: float, scale: ArrayLike, beta: float = BETA, random_state: int | None = None
     ) -> None:
         self.epsilon, self.delta = check_budget(epsilon, delta)
         self._smooth = Smooth(scale=scale, beta=beta)

@@ -24,7 +24,7 @@ LISTS = frozenset({"feature_scale", "init", "moment_bound"})
 SMALLEST, LARGEST, MOST = 1e-100, 1e100, 2**31 - 1
 
 
-def check_kind(name: str, value: Any, default: Any) -> None:
+def check_type(name: str, value: Any, default: Any) -> None:
     """Refuse a flag that is neither true nor false, and a number that is none or whose square is none.
 
     Parameters
@@ -35,8 +35,8 @@ def check_kind(name: str, value: Any, default: Any) -> None:
 
     Examples
     --------
-    >>> check_kind("n_iter", 20, "auto")
-    >>> check_kind("fit_intercept", "yes", True)
+    >>> check_type("n_iter", 20, "auto")
+    >>> check_type("fit_intercept", "yes", True)
     Traceback (most recent call last):
         ...
     ValueError: fit_intercept must be True or False, got 'yes'

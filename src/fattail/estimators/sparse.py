@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fattail.estimators.linear_base import refuse
 from fattail.estimators.predictors import Responses, TwoLabels
-from fattail.estimators.sparse_base import ALL_METHODS, REGRESSION_ONLY, SparseModel, documented
+from fattail.estimators.sparse_base import ALL_METHODS, REGRESSION_ONLY, USED_BY, SparseModel, documented
 from fattail.losses import Logistic, Loss, Squared
 
 
@@ -42,7 +42,7 @@ class DPSparseRegressor(Responses, SparseModel):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (5000, 1000))
     >>> y = 3 * X[:, 2] - 2 * X[:, 40] + rng.standard_t(1.75, 5000)
-    >>> DPSparseRegressor(2, random_state=0).fit(X, y).support_
+    >>> DPSparseRegressor(sparsity=2, random_state=0).fit(X, y).support_
     array([ 2, 40])
     """
 
@@ -107,12 +107,13 @@ class DPSparseClassifier(TwoLabels, SparseModel):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (5000, 500))
     >>> y = (4 * X[:, 2] - 4 * X[:, 40] + rng.logistic(size=5000) > 0).astype(int)
-    >>> DPSparseClassifier(2, random_state=0).fit(X, y).support_
+    >>> DPSparseClassifier(sparsity=2, random_state=0).fit(X, y).support_
     array([ 2, 40])
     """
 
     _methods = tuple(m for m in ALL_METHODS if m not in REGRESSION_ONLY)
     _at_once = ("two_stage",)
+    _used_by: ClassVar = {**USED_BY, "response_clip": ("iht_truncated",)}
     classes: Any = (0, 1)
 
     def _check_parameters(self) -> None:

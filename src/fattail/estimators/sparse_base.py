@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +44,16 @@ ALGORITHMS: dict[str, Any] = {
     "two_stage": two_stage,
 }
 ALL_METHODS = tuple(ALGORITHMS)
+# Methods of a number of steps that a user may set.
+STEPPING = tuple(m for m in ALL_METHODS if m not in ("auto", "knowledge_transfer", "two_stage"))
+# Parameters that some methods alone use, and these methods.
+USED_BY = {
+    **dict.fromkeys(("feature_clip", "response_clip"), ALL_METHODS[1:]),
+    **dict.fromkeys(("n_iter", "step", "radius", "splitting"), STEPPING),
+    "peeling": tuple(m for m in STEPPING if m.startswith("iht_")),
+    "feature_scale": ("auto",),
+    "public_features": ("knowledge_transfer",),
+}
 # Noise of selecting ``sparsity`` of d columns, as a share of the rows, beyond which coefficients erred by half of themselves
 # or more: 3 and 10 of 50 and 500 uniform columns, t(3) noise and labels, 100 to 10,000 rows.
 MOST_NOISE = {**dict.fromkeys(ALGORITHMS, 0.04), "auto": 0.12, "iht_squared": 0.012, "two_stage": 0.012}
@@ -105,22 +115,15 @@ def documented(methods: str) -> Any:
     return write
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class SparseModel(LinearPredictor):
     """Parameters and steps common to regressor and classifier."""
 
-    _used_by: ClassVar = {
-        **dict.fromkeys(
-            ("n_iter", "step", "feature_clip", "response_clip", "radius", "splitting", "peeling"), tuple(ALGORITHMS)[1:]
-        ),
-        "feature_scale": ("auto",),
-        "public_features": ("knowledge_transfer",),
-    }
+    _used_by: ClassVar = USED_BY
     # Their descent contracts for a step that fits the number of rows.
     _need_n = ("knowledge_transfer", "two_stage")
 
     sparsity: int | str = "auto"
-    _: KW_ONLY
     fit_intercept: bool = True
     feature_scale: ArrayLike | None = None
     n_iter: int | str = "auto"

@@ -32,7 +32,7 @@ _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
-class Shares:
+class DeltaShares:
     """How an account divides its delta.
 
     Attributes
@@ -51,12 +51,12 @@ class Shares:
 
 # The shares of "mixed" cost Gaussian releases 4 % of their size and pure ones 5 % at (1, 1e-6); one fit
 # at a tenth of the account's delta can still be added up. They are part of the format of ledgers.
-KINDS: Mapping[str, Shares] = MappingProxyType(
+KINDS: Mapping[str, DeltaShares] = MappingProxyType(
     {
-        "mixed": Shares(gaussian=0.48, concentrated=0.40, addition=0.10, failure=0.02),
-        "gaussian": Shares(gaussian=0.9, failure=0.1),
-        "concentrated": Shares(concentrated=0.9, failure=0.1),
-        "sum": Shares(addition=1.0),
+        "mixed": DeltaShares(gaussian=0.48, concentrated=0.40, addition=0.10, failure=0.02),
+        "gaussian": DeltaShares(gaussian=0.9, failure=0.1),
+        "concentrated": DeltaShares(concentrated=0.9, failure=0.1),
+        "sum": DeltaShares(addition=1.0),
     }
 )
 

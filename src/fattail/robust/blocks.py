@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold
 
-Table = NDArray[Any]
+Rows = NDArray[Any]
 
 
 def block_estimates(
     data: PrivateData,
     blocks: Sequence[Fold],
-    rows: Callable[[Block], Table],
-    estimate: Callable[[Table, Table], Table],
+    rows: Callable[[Block], Rows],
+    estimate: Callable[[Rows, Rows], Rows],
     width: int,
 ) -> PrivateData:
     """One row per block: ``estimate`` of the block's rows.

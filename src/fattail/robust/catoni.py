@@ -31,7 +31,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-__all__ = ["Table", "reference", "scaled", "smooth", "sup", "table"]
+__all__ = ["SmoothMap", "reference", "scaled", "smooth", "smooth_map", "sup"]
 
 Floats = NDArray[np.float64]
 
@@ -116,7 +116,7 @@ def reference(a: ArrayLike, beta: float) -> Floats:
     return result
 
 
-class Table(NamedTuple):
+class SmoothMap(NamedTuple):
     """All that an evaluator needs; it works on ``x = kappa a`` and gives units of ``sup / 2**30``.
 
     With ``kappa**3`` the coefficient of the cube, the core polynomial is ``x (slope - x**2)``: one
@@ -157,7 +157,7 @@ def _tail(beta: float, core: float, target: float) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def table(beta: float, target: float = _QUICK) -> Table:
+def smooth_map(beta: float, target: float = _QUICK) -> SmoothMap:
     """Build the evaluator of one ``beta`` to an absolute error, in milliseconds; public arithmetic only."""
     scale = UNIT / sup(beta)
     kappa = (scale * (1 / 6 + 0.5 / beta)) ** (1 / 3)
@@ -167,10 +167,10 @@ def table(beta: float, target: float = _QUICK) -> Table:
     if not (3 * core**2 < slope and core * (slope - core**2) < _BELOW * UNIT):
         raise AssertionError("the core polynomial must increase to less than the supremum")
     tail = scale * _tail(beta, nearest, target)
-    return Table(kappa, core, slope, tail, sup(beta))
+    return SmoothMap(kappa, core, slope, tail, sup(beta))
 
 
-def scaled(x: ArrayLike, t: Table) -> Floats:
+def scaled(x: ArrayLike, t: SmoothMap) -> Floats:
     """Evaluate the map at ``x = kappa a`` in units of ``sup / 2**30``: the kernels' operations.
 
     The result lies in ``[-2**30, 2**30]`` whatever the bits of ``x`` and of the table.
@@ -216,7 +216,7 @@ def smooth(a: ArrayLike, beta: float) -> Floats:
     >>> bool(smooth(1e300, beta=2.0) <= sup(2.0))
     True
     """
-    t = table(float(beta), _FINE)
+    t = smooth_map(float(beta), _FINE)
     with np.errstate(all="ignore"):
         x = np.asarray(a, dtype=np.float64) * t.kappa
     return scaled(x, t) / UNIT * t.sup

@@ -15,6 +15,7 @@ from fattail.privacy.bounded import Bounded
 from fattail.robust.base import ONE, check_rows
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold
+from fattail.rows.passes import Partial
 
 
 @dataclass(frozen=True)
@@ -45,15 +46,15 @@ class Histogram:
         fold : Fold, optional
         """
 
-        # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-        total = _total(data, (self.groups, self.cells), codes, None, ONE, fold)
+        # Units far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
+        total = data._reduce(_cell_sums((self.groups, self.cells), codes, ONE), fold)
         return Bounded(total, math.sqrt(2 * self.groups) * ONE, "l2", fold, unit=1.0 / ONE)
 
 
 Codes = Callable[[Block], NDArray[Any]]
 Count = Callable[[Block, NDArray[np.int64]], None]
 
-# Parts into which a person is divided for a selection: few, so that sums with ranks and weights of 20 binary digits are exact.
+# Units per person in exact counts: few, so that sums with ranks and weights of 20 binary digits are exact.
 PARTS = 1 << 10
 
 
@@ -70,17 +71,57 @@ def totals(
     codes : callable
         Cell numbers of a block, of shape (rows, histograms).
     fold : Fold, optional
-    count : callable
-        Adds a block of persons with one row each to counts, where that is faster by other means than by codes.
+    count : callable, optional
+        A faster way to add a block of persons with one row each to the counts.
 
     Returns
     -------
     array of integers, or of multiples of ``1 / PARTS`` where persons have several rows
         A person adds 1 in all to each histogram.
     """
-    if not data.has_several_rows:
-        return _total(data, shape, codes, count, 1, fold)
-    return _total(data, shape, codes, count, PARTS, fold) / PARTS
+    unit = PARTS if data.has_several_rows else 1
+    return _in_persons(data._reduce(_cell_sums(shape, codes, unit, count), fold), unit)
+
+
+def log_totals(
+    data: PrivateData,
+    center: NDArray[np.float64],
+    grid: tuple[int, int, int],
+    fold: Fold | None = None,
+    columns: NDArray[np.intp] | None = None,
+) -> NDArray[Any]:
+    """Exact numbers of rows (of persons) per column, sign and magnitude of ``x - center``; private.
+
+    Parameters
+    ----------
+    data : PrivateData
+    center : array of shape (d,)
+        Public.
+    grid : tuple of int
+        Lowest exponent, number of bins and steps per octave (`fattail._kernels.log_edges`).
+    fold : Fold, optional
+    columns : array of int, optional
+        The columns that ``center`` refers to; all by default.
+
+    Returns
+    -------
+    array of shape (d, 2, bins)
+        As `totals`. Entry ``[j, 0]`` counts ``x >= center``, entry ``[j, 1]`` the rest.
+    """
+    shape = (center.size, 2, grid[1])
+    unit = PARTS if data.has_several_rows else 1
+
+    def partial(block: Block) -> NDArray[np.int64]:
+        V = block.X if columns is None else block.X[:, columns]
+        V = np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
+        out = np.zeros(shape, dtype=np.int64)
+        if block.starts is None:
+            _kernels.column_log_histogram(V, center, *grid, out)
+            return unit * out
+        _kernels.person_cells(_kernels.column_log_cells(V, center, *grid), block.starts, unit, out.reshape(center.size, -1))
+        return out
+
+    return _in_persons(data._reduce(partial, fold), unit)
 
 
 def fixed(counts: NDArray[Any]) -> NDArray[np.int64]:
@@ -88,9 +129,13 @@ def fixed(counts: NDArray[Any]) -> NDArray[np.int64]:
     return np.asarray(ONE * counts).astype(np.int64)
 
 
-def _total(
-    data: PrivateData, shape: tuple[int, int], codes: Codes, count: Count | None, unit: int, fold: Fold | None
-) -> NDArray[np.int64]:
+def _in_persons(sums: NDArray[np.int64], unit: int) -> NDArray[Any]:
+    return sums if unit == 1 else sums / unit
+
+
+def _cell_sums(shape: tuple[int, int], codes: Codes, unit: int, count: Count | None = None) -> Partial:
+    """A pass that counts cells; a row (a person) adds ``unit`` to each histogram."""
+
     def partial(block: Block) -> NDArray[np.int64]:
         out = np.zeros(shape, dtype=np.int64)
         if count is not None and block.starts is None:
@@ -105,4 +150,4 @@ def _total(
         _kernels.person_cells(code, block.starts, unit, out)
         return out
 
-    return data._reduce(partial, fold)
+    return partial

@@ -74,4 +74,4 @@ class Smooth(Robustifier):
         inverse: NDArray[np.float64],
         out: NDArray[np.int64],
     ) -> None:
-        _kernels.smooth_sums(V, r, center, inverse, catoni.table(self.beta), out)
+        _kernels.smooth_sums(V, r, center, inverse, catoni.smooth_map(self.beta), out)

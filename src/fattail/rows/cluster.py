@@ -116,8 +116,8 @@ class Dask(Source):
             sums = [dask.delayed(total)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
         return total(attempt("adding up the partitions", dask.compute, *sums))
 
-    def _form(self) -> _Form:
-        return _Form(self.is_sparse, None if self._y is not None else self._labels, self.fills)
+    def _form(self) -> _PartitionForm:
+        return _PartitionForm(self.is_sparse, None if self._y is not None else self._labels, self.fills)
 
     def check_cells(self) -> None:
         import dask
@@ -138,7 +138,7 @@ class Dask(Source):
 
 
 @dataclass(frozen=True)
-class _Form:
+class _PartitionForm:
     """What the rows and the target of every partition are brought into."""
 
     is_sparse: bool
@@ -158,7 +158,7 @@ def _sum_partition(
     X: Any,
     y: Any,
     name: str | None,
-    form: _Form,
+    form: _PartitionForm,
     at: int,
     low: int,
     high: int,
@@ -183,7 +183,7 @@ def _sum_partition(
     return _unpacked(packed)(chunks(), low, mask, threads=1)
 
 
-def _partition(X: Any, y: Any, name: str | None, form: _Form) -> tuple[Any, Any]:
+def _partition(X: Any, y: Any, name: str | None, form: _PartitionForm) -> tuple[Any, Any]:
     """Rows and target of a partition; cells that are no numbers are missing."""
     if name is not None:
         X, y = take_target(X, name)
@@ -194,7 +194,7 @@ def _partition(X: Any, y: Any, name: str | None, form: _Form) -> tuple[Any, Any]
     return without_missing(rows, target, "zero", form.labels is not None) if form.fills else (rows, target)
 
 
-def _is_whole(X: Any, y: Any, name: str | None, form: _Form) -> bool:
+def _is_whole(X: Any, y: Any, name: str | None, form: _PartitionForm) -> bool:
     return bool(present_rows(*_partition(X, y, name, form)).all())
 
 
@@ -204,7 +204,7 @@ def _digest(X: Any, y: Any) -> bytes:
     return digest.value()
 
 
-def _first_digest(X: Any, y: Any, name: str | None, form: _Form) -> bytes:
+def _first_digest(X: Any, y: Any, name: str | None, form: _PartitionForm) -> bytes:
     return _digest(*_partition(X, y, name, form))
 
 

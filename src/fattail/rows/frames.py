@@ -59,6 +59,35 @@ def as_array(values: Any) -> NDArray[Any]:
     return np.asarray((values.cast(plain) if plain else values).to_numpy(zero_copy_only=False))
 
 
+def holds_whole_numbers(values: Any) -> bool:
+    """Whether the type of a column, as one of these libraries holds it, is one of whole numbers."""
+    if library(values) == "pandas":
+        return getattr(values.dtype, "kind", "O") in "iu" and kind_of(values.dtype) != "SparseDtype"
+    kind = values.type if library(values) == "pyarrow" else values.dtype
+    return str(kind).lower().startswith(("int", "uint"))
+
+
+def whole_numbers(values: Any) -> NDArray[Any]:
+    """A column of whole numbers as a masked array: exact in all 64 bits, whether or not some cell is missing."""
+    if library(values) == "pandas":
+        missing = np.asarray(values.isna())
+        wide = np.uint64 if values.dtype.kind == "u" else np.int64
+        plain = isinstance(values.dtype, np.dtype)
+        return np.ma.MaskedArray(np.asarray(values) if plain else values.to_numpy(dtype=wide, na_value=0), missing)
+    missing = np.asarray(values.is_null().to_numpy(**({"zero_copy_only": False} if library(values) == "pyarrow" else {})))
+    filled = values.fill_null(0)
+    return np.ma.MaskedArray(filled.to_numpy(), missing)
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas and numpy call a missing value; some of these refuse to be compared."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
+        or (isinstance(value, (float, np.floating)) and bool(value != value))
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Columns:
     """Columns of equal length, rows of which can be taken."""

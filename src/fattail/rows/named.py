@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.rows.door import Refusal, array_of, as_vector, attempt, number_type, schema_of, target_of, type_of
-from fattail.rows.frames import as_array, is_column, is_frame, kind_of, library
+from fattail.rows.frames import as_array, holds_whole_numbers, is_column, is_frame, is_missing, kind_of, library, whole_numbers
 from fattail.rows.records import parsed_cell, records
 
 Floats = NDArray[np.float64]
@@ -128,32 +128,27 @@ def _find(names: Sequence[str], known: Sequence[Any]) -> None:
 
 
 def _plain(column: Any) -> NDArray[Any]:
-    """Labels as an array: numbers in their own type, text and everything else as objects."""
+    """Labels as an array: whole numbers as such, with a mask for what is missing; other numbers as floats; the rest as objects.
+
+    Which of these it is depends on the column's type alone. A list has none, so each of its cells stays what it is: one cell
+    must not decide how those of other rows are read.
+    """
     if not is_column(column):
-        values = np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
+        values = np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else column
+        if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "iu":
+            return values
+        values = array_of(values)
         if values.dtype.kind == "M":  # nanoseconds would become plain numbers
             values = values.astype("datetime64[us]").astype(object)
-        if values.dtype == object:
-            return _narrowed(values)
-        return values if number_type(values.dtype) is not None else values.astype(object)
+        return values if number_type(values.dtype) is not None else _objects(values.tolist())
     if number_type(type_of(column)) is not None:
-        return attempt("reading labels", as_array, column)
-    cells = column.to_pylist() if library(column) == "pyarrow" else column.to_list()
-    return _narrowed(np.array([*cells, None], dtype=object)[:-1])
+        return attempt("reading labels", whole_numbers if holds_whole_numbers(column) else as_array, column)
+    return _objects(column.to_pylist() if library(column) == "pyarrow" else column.to_list())
 
 
-def _narrowed(values: NDArray[Any]) -> NDArray[Any]:
-    """A list of numbers is numbers, whatever box it came in; of anything else, what is missing is None."""
-    cells = values.tolist()
-    kinds = {type(value) for value in cells}
-    if kinds and all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds):
-        return attempt("reading labels", lambda: np.array(cells))
-    gaps = {kind for kind in kinds if kind.__name__ in ("NoneType", "NAType", "NaTType")}
-    return np.array([*(None if type(c) in gaps or _is_nan(c) else c for c in cells), None], dtype=object)[:-1]
-
-
-def _is_nan(cell: Any) -> bool:
-    return isinstance(cell, (float, np.floating)) and cell != cell
+def _objects(cells: list[Any]) -> NDArray[Any]:
+    """Cells of any type, None where one is missing."""
+    return np.array([*(None if is_missing(cell) else cell for cell in cells), None], dtype=object)[:-1]
 
 
 # --- files --------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Labels = NDArray[np.uint64]
+SecretLabels = NDArray[np.uint64]
 Positions = NDArray[np.intp]
 
 # Positions whose labels come from one call of the hash function.
@@ -52,7 +52,7 @@ class SecretOrder:
 
     def __init__(self, key: bytes, n: int, by_label: bool = False) -> None:
         self._key, self.n, self.by_label = key, n, by_label
-        self._held: Labels | None = None
+        self._held: SecretLabels | None = None
         self._ranked: Positions | None = None
         self._cuts: dict[tuple[int, ...], tuple[Fold, ...]] = {}
 
@@ -72,7 +72,7 @@ class SecretOrder:
             )
         return self._cuts[ranks]
 
-    def labels(self, start: int, stop: int) -> Labels:
+    def labels(self, start: int, stop: int) -> SecretLabels:
         """Labels of the positions ``[start, stop)``."""
         if self._held is not None:
             return self._held[start:stop]
@@ -97,7 +97,7 @@ class SecretOrder:
         stop = self.n if total is None else total
         return ((a, min(a + STRETCH, stop)) for a in range(0, stop, STRETCH))
 
-    def _at(self, positions: Positions, purpose: bytes, total: int | None = None) -> Labels:
+    def _at(self, positions: Positions, purpose: bytes, total: int | None = None) -> SecretLabels:
         edges = np.searchsorted(positions, [*(a for a, _ in self.stretches(total)), self.n if total is None else total])
         draw = self.labels if purpose == b"label" else partial(self._drawn, purpose=purpose)
         parts = zip(self.stretches(total), pairwise(edges), strict=True)
@@ -128,7 +128,7 @@ class SecretOrder:
         bounds = list(zip(smaller.tolist(), edges.tolist(), strict=True))
         return bounds + [(self.n, 0)] * (len(ranks) - len(inner))
 
-    def _drawn(self, start: int, stop: int, purpose: bytes) -> Labels:
+    def _drawn(self, start: int, stop: int, purpose: bytes) -> SecretLabels:
         """A pseudo-random function of key, purpose and position: the output of SHAKE-128, chunk by chunk."""
         first, last = start // CHUNK, -(-stop // CHUNK)
         parts = [

@@ -197,9 +197,17 @@ class _Shared:
             return next(self._pieces)
 
     def drain(self, partial: Partial) -> NDArray[np.int64] | None:
+        """Sum of ``partial`` over the pieces that this thread takes; None if it takes none."""
+        sums: NDArray[np.int64] | None = None
+        scratch: dict[Any, NDArray[Any]] = {}
         try:
-            scratch: dict[Any, NDArray[Any]] = {}
-            return total(partial(piece.block(scratch)) for piece in self)
+            for piece in self:
+                part = partial(piece.block(scratch))
+                if sums is None:
+                    sums = part.copy()
+                else:
+                    sums += part
+            return sums
         except BaseException:
-            self._pieces = iter(())  # the other threads need not go on
+            self._pieces = iter(())  # stops the other threads
             raise

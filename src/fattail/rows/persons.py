@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fattail.rows.door import Refusal, attempt, plain_ids
+from fattail.rows.frames import is_missing
 from fattail.rows.missing import check_cells, present_rows, without_missing
 from fattail.rows.order import Fold
 from fattail.rows.passes import Block
@@ -86,13 +87,8 @@ def _has_missing(values: NDArray[Any]) -> bool:
     if values.dtype.kind in "mM":
         return bool(np.isnat(values).any())
     if values.dtype == object:
-        return any(_is_missing(value) for value in values.tolist())
+        return any(is_missing(value) for value in values.tolist())
     return False
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN, and what pandas and numpy call a missing value; some of these refuse to be compared."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
 class Persons(Source):

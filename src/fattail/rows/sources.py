@@ -277,7 +277,7 @@ class Chunks(Reader):
         first = next(self._items(), None)
         if first is None:
             raise Refusal("the factory gave no rows")
-        self._form = _form_of(*first)
+        self._form = _chunk_schema(*first)
         self.has_target, self.is_sparse = first[1] is not None, bool(sparse.issparse(rows_of(first[0])))
         self.d = self._form.d if d is None else d
         self.columns = None if columns is None else tuple(columns)
@@ -292,13 +292,13 @@ class Chunks(Reader):
         """Rows of all chunks, whose types are looked at on the way."""
         count = 0
         for X, y in self._items():
-            form, rows = _form_of(X, y), rows_of(X)
+            form, rows = _chunk_schema(X, y), rows_of(X)
             self._check_form(form)
             self._types.append(form.target)
             count += int(rows.shape[0])
         return count
 
-    def _check_form(self, form: _Form) -> None:
+    def _check_form(self, form: _ChunkSchema) -> None:
         if (form.d, form.names) != (self.d, self._form.names) or (form.target is None) != (self._form.target is None):
             raise Refusal("all chunks must have the same columns")
 
@@ -316,12 +316,12 @@ class Chunks(Reader):
     def _all(self) -> Iterator[Chunk]:
         """Canonical chunks; it is too late to refuse cells, so those that are no numbers are missing."""
         for X, y in self._items():
-            self._check_form(_form_of(X, y))
+            self._check_form(_chunk_schema(X, y))
             yield as_form(rows_of(X, strict=False), self.is_sparse), None if y is None else self._target_of(y)
 
 
 @dataclass(frozen=True)
-class _Form:
+class _ChunkSchema:
     """What all chunks of a stream must share, and the type of this one's target."""
 
     d: int
@@ -329,13 +329,13 @@ class _Form:
     target: Any
 
 
-def _form_of(X: Any, y: Any) -> _Form:
+def _chunk_schema(X: Any, y: Any) -> _ChunkSchema:
     names = tuple(schema_of(X).kinds) if is_frame(X) else None
     shape = attempt("finding the shape of a chunk", np.shape, X) if names is None else (0, len(names))
     if len(shape) != 2:
         raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {shape}")
     y = y if y is None or is_column(y) or hasattr(y, "dtype") else attempt("making an array", np.asarray, y)
-    return _Form(shape[1], names, None if y is None else type_of(y))
+    return _ChunkSchema(shape[1], names, None if y is None else type_of(y))
 
 
 def gathered(X: Any) -> Any:
@@ -361,20 +361,7 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any =
         X, person = take_target(X, person)
     if isinstance(y, str) and is_frame(X):
         X, y = take_target(X, y)
-    if library(X) == "dask":
-        from fattail.rows.cluster import Dask
-
-        source: Source = Dask(X)
-    elif isinstance(X, Source):
-        source = X
-    elif not is_stream(X):
-        source = Arrays(X)
-    elif kind_of(X) == "LazyFrame":
-        source = Lazy(X)
-    elif callable(X):
-        source = Chunks(X)
-    else:
-        source = Parquet(X)
+    source = _source_of(X)
     if isinstance(person, str):
         source = source.with_person(person)
     source = source.with_target(y, labels)
@@ -390,3 +377,18 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any =
     from fattail.rows.missing import treated
 
     return treated(source, missing)
+
+
+def _source_of(X: Any) -> Source:
+    """The reader of the rows, by the type of X."""
+    if library(X) == "dask":
+        from fattail.rows.cluster import Dask
+
+        return Dask(X)
+    if isinstance(X, Source):
+        return X
+    if not is_stream(X):
+        return Arrays(X)
+    if kind_of(X) == "LazyFrame":
+        return Lazy(X)
+    return Chunks(X) if callable(X) else Parquet(X)

@@ -55,18 +55,28 @@ def declared_codes(labels: NDArray[Any], groups: Sequence[Name]) -> Codes:
     array([ 1,  0, -1])
     """
     numbers = {_number(name): k for k, name in enumerate(groups) if _number(name) is not None}
-    if labels.dtype != object:
-        return _number_codes(labels, numbers)
     texts = {str(name): k for k, name in enumerate(groups)}
-    known: dict[Any, int] = {None: -1}
-    codes = np.empty(len(labels), dtype=np.int64)
-    for i, label in enumerate(labels.tolist()):
+    if labels.dtype == object:
+        return _cell_codes(labels.tolist(), numbers, texts)
+    if labels.dtype.kind == "b":
+        numbers |= {int(value): texts[str(value)] for value in (False, True) if str(value) in texts}
+    codes = _number_codes(np.ma.getdata(labels), numbers)
+    return np.where(np.ma.getmaskarray(labels), -1, codes) if np.ma.isMaskedArray(labels) else codes
+
+
+def _cell_codes(cells: list[Any], numbers: dict[Any, int], texts: dict[str, int]) -> Codes:
+    """Codes of cells of any type. That of a cell depends on the cell alone, not on what other rows hold."""
+    known: dict[Any, int] = {(type(None), None): -1}
+    codes = np.empty(len(cells), dtype=np.int64)
+    for i, cell in enumerate(cells):
+        key = (type(cell), cell)  # True, 1 and Decimal(1) are equal, and are spelled differently
         try:
-            codes[i] = known[label]
+            codes[i] = known[key]
         except KeyError:
-            text = str(_spelled(label))
-            code = texts.get(text, texts.get(str(label)))
-            known[label] = codes[i] = numbers.get(_number(text), -1) if code is None else code
+            text = str(_spelled(cell))
+            code = texts.get(text, texts.get(str(cell)))
+            number = cell if isinstance(cell, (bool, int, float, np.number, np.bool_)) else _number(text)
+            known[key] = codes[i] = numbers.get(number, -1) if code is None else code
         except TypeError:  # a cell that cannot be a key is no name
             codes[i] = -1
     return codes
@@ -117,20 +127,35 @@ def occurring_codes(labels: NDArray[Any]) -> tuple[Codes, list[Name]]:
     (array([ 1,  0, -1,  1]), ['a', 'b'])
     """
     if labels.dtype != object:
-        kinds, codes = np.unique(labels if labels.dtype.kind in "iu" else labels.astype(np.float64), return_inverse=True)
+        missing = np.ma.getmaskarray(labels) if np.ma.isMaskedArray(labels) else np.zeros(len(labels), dtype=bool)
+        values = np.ma.getdata(labels)
+        kinds, codes = np.unique(values if values.dtype.kind in "iu" else values.astype(np.float64), return_inverse=True)
         codes = codes.astype(np.int64).reshape(-1)
         whole = np.isfinite(kinds)
         place = np.where(whole, np.cumsum(whole) - 1, -1)
         name_of = bool if labels.dtype.kind == "b" else int
-        return place[codes], [name_of(k) if k == int(k) else float(k) for k in kinds[whole].tolist()]
-    texts = [None if label is None else str(_spelled(label)) for label in labels.tolist()]
-    names = sorted({text for text in texts if text is not None})
+        codes = np.where(missing, -1, place[codes])
+        return codes, [name_of(k) if k == int(k) else float(k) for k in kinds[whole].tolist()]
+    own = [None if label is None else _own_name(label) for label in labels.tolist()]
+    names = sorted({name for name in own if name is not None}, key=lambda name: (isinstance(name, str), name))
     place_of = {name: k for k, name in enumerate(names)} | {None: -1}
-    return np.array([place_of[text] for text in texts], dtype=np.int64), list(names)
+    return np.array([place_of[name] for name in own], dtype=np.int64), list(names)
+
+
+def _own_name(cell: Any) -> Name | None:
+    """The name of a group as its cell says it: a number, or text; whatever other rows hold."""
+    if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool):
+        return int(cell)
+    if isinstance(cell, (float, np.floating)):
+        return (int(cell) if cell == int(cell) else float(cell)) if np.isfinite(cell) else None
+    return str(_spelled(cell))
 
 
 def refuse_missing(labels: NDArray[Any]) -> None:
     """The check of the file's holder that every row has a group; not part of the guarantee."""
-    missing = np.isnan(labels).any() if labels.dtype.kind == "f" else labels.dtype == object and None in labels.tolist()
+    if np.ma.isMaskedArray(labels):
+        missing = bool(np.ma.getmaskarray(labels).any())
+    else:
+        missing = np.isnan(labels).any() if labels.dtype.kind == "f" else labels.dtype == object and None in labels.tolist()
     if missing:
         raise Refusal("a row has no group: fill in the column, or choose missing='drop' to leave such rows out")

@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Constants:
+class ClusterConstants:
     """Numbers of the method; set by hand in the first version, and ``benchmarks/tuning/vary.py clusters`` varies them."""
 
     units: float = 0.1
@@ -101,7 +101,7 @@ class Constants:
     """Least variance of a cluster on the map over that of all points."""
 
 
-CONSTANTS = Constants()
+CONSTANTS = ClusterConstants()
 # What keeps public arithmetic on the map from dividing by zero: a variance of points that are all alike, an empty share.
 FLAT, TINY_SHARE = 1e-9, 1e-12
 STEPS = CONSTANTS.early_steps + CONSTANTS.late_steps

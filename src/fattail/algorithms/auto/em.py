@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Constants:
+class EMConstants:
     """Numbers of one model; set by hand in the first version, and ``benchmarks/tuning/vary.py`` varies them (em_...).
 
     Attributes
@@ -66,11 +66,11 @@ class Constants:
 
 
 # Shares of a model add up to one, those of its schedule included.
-CLUSTERS = Constants(Schedule(4, 4, 0.2, 0.62, step=1.2, averaged=4), ball=1.05, excess=4.0, units=0.04, start=0.14)
-REGRESSIONS = Constants(
+CLUSTERS = EMConstants(Schedule(4, 4, 0.2, 0.62, step=1.2, averaged=4), ball=1.05, excess=4.0, units=0.04, start=0.14)
+REGRESSIONS = EMConstants(
     Schedule(8, 5, 0.2, 0.47, step=1.3, averaged=5), ball=0.9, excess=6.0, units=0.06, centered_units=0.1, start=0.2, moments=0.07
 )
-MISSING = Constants(
+MISSING = EMConstants(
     Schedule(9, 5, 0.24, 0.46, step=1.1, averaged=5), ball=1.2, excess=6.0, units=0.1, centered_units=0.12, moments=0.12, cut=2.0
 )
 

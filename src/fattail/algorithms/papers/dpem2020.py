@@ -14,7 +14,7 @@ beta (precision)  ``BETA``, ``math.sqrt(log_d)``             Theorem 2; Algorith
 epsilon~          ``_epsilon_tilde``                         Algorithm 2, line 1
 zeta              ``failure``                                Algorithm 2, line 1
 D_t               ``folds`` of the schedule, with ``split``  Algorithm 2, line 1
-beta^0            ``problem.init``, or ``problem.start``     Algorithms 1 and 2, input
+beta^0            ``problem.start``                          Algorithms 1 and 2, input
 nabla q_i         ``_terms(problem)``                        Algorithm 1, line 2; Algorithm 2, line 3
 C                 ``clip``, the radius of ``InBall``         Algorithm 1, line 3
 g^(t-1)           ``Smoothed``                               Algorithm 2, lines 3 and 4
@@ -28,22 +28,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.algorithms.parts.em import InBall, LatentFit, Rows, Schedule, mixture_start, regressions_start, room, run
-from fattail.algorithms.parts.em_models import MODELS, Model, Terms, missing_terms
-from fattail.algorithms.parts.em_units import bounded_size, response
+from fattail.algorithms.parts.em import InBall, LatentFit, Rows, room, run
+from fattail.algorithms.parts.em_models import Terms
+from fattail.algorithms.parts.em_problem import LatentProblem
 from fattail.algorithms.parts.estimates import Estimate, Noise, additive, noise_std, per_column
 from fattail.algorithms.parts.pilot import Pilot
-from fattail.algorithms.parts.scale import local_octaves, magnitude_quantile
+from fattail.algorithms.parts.scale import local_octaves
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
-from fattail.privacy import Bounded, Curator, Fold, Gaussian, Laplace, Mechanism, TopK
+from fattail.privacy import Bounded, Curator, Fold, Gaussian, Laplace
 from fattail.robust import Ball, Smooth, catoni
 from fattail.robust.base import ONE
 from fattail.rows.data import Block, PrivateData
@@ -148,91 +147,16 @@ def _scale_of(magnitude: Floats, share: Floats, error: float, noise: float) -> f
     return float(magnitude[np.argmin(bias**2 + (noise * magnitude) ** 2)])
 
 
-# Numbers of the three models that the paper leaves open, set by hand in the first version: early and late steps; scale of the
-# smoothed map, in typical gradients; radius of the ball around it; step.
-_STEPS = {"gaussian_mixture": (4, 4), "mixture_of_regressions": (7, 5), "missing_covariates": (7, 5)}
+# Numbers that the paper leaves open, set by hand in the first version: scale of the smoothed map, in typical gradients; radius of
+# the ball around it.
 _SCALES = {"gaussian_mixture": 1.0, "mixture_of_regressions": 1.5, "missing_covariates": 2.0}
 _BALL = 0.45
-_STEP = {"gaussian_mixture": 1.3, "mixture_of_regressions": 1.3, "missing_covariates": 1.2}
-_SIZE, _START = 0.04, 0.16  # shares of a private start: the size of a row or response, and second moments
-_LATE = 3.0  # budget of a late step over that of an early one
 _CLIPPED_EXCESS = 6.0  # most excess of a squared residual, over the noise level, that the clipped method counts
 _DEVIATIONS = 3.0  # of the excess, and of a standardized residual with missing cells, that the smoothed method allows
 _LEAST_RATIO = 1.2  # of d to the failure probability: the paper's logarithm of it must be positive
 _SHORTEST = 0.2  # step of the local method
 _SKEW_ROOM = 1.3  # room of missing covariates over that of the others: their gradients are skewed
 _BELIEVED = 4.5  # noise deviations that a share of rows must exceed
-
-
-@dataclass(frozen=True)
-class LatentProblem:
-    """A model of ``em_models`` with what the user knows.
-
-    Parameters
-    ----------
-    model : str
-        Key of ``em_models.MODELS``.
-    noise_scale : float or None
-        Standard deviation of the noise; None to learn it.
-    init : array or None
-        Public starting point; None for a private start.
-    n_iter, step : or None for a default of the model
-    """
-
-    model: str
-    noise_scale: float | None = None
-    init: Floats | None = None
-    n_iter: int | None = None
-    step: float | None = None
-
-    @property
-    def known(self) -> float | None:
-        return None if self.noise_scale is None else self.noise_scale**2
-
-    def terms(self, cut: float = math.inf) -> Model:
-        return partial(missing_terms, cut=cut) if self.model == "missing_covariates" else MODELS[self.model]
-
-    def printed_schedule(self, folds: bool = False) -> Schedule:
-        """Equal steps of which the last iterate counts, as in the paper's boxes."""
-        n_iter = 20 if self.n_iter is None else self.n_iter
-        return Schedule(0, n_iter, 0.0, 1.0, 1.0 if self.step is None else self.step, averaged=1, folds=folds)
-
-    def schedule(self) -> Schedule:
-        """Early steps, then late ones with three times the budget each, which are averaged."""
-        early, late = _STEPS[self.model]
-        if self.n_iter is not None:
-            late = max(self.n_iter // 3, 1)
-            early = self.n_iter - late
-        unit = 1.0 / (early + _LATE * late)
-        return Schedule(early, late, early * unit, _LATE * late * unit, self.step or _STEP[self.model], averaged=late)
-
-    def start(self, curator: Curator, data: PrivateData, mechanisms: tuple[Mechanism, ...]) -> tuple[Floats, float]:
-        """Public point as given, or the private start; with a noise variance that fits it."""
-        if not mechanisms:
-            assert self.init is not None
-            return self.init, self.known if self.known is not None else 1.0
-        size, floor = mechanisms[0], self.known or 0.0
-        assert isinstance(size, TopK)
-        if self.model == "gaussian_mixture":
-            moments = mechanisms[1]
-            assert isinstance(moments, Gaussian)
-            beta, variance = mixture_start(curator, size, moments, data, floor)
-        else:
-            height = bounded_size(magnitude_quantile(curator, size, data, response, 0.5))
-            beta, variance = np.zeros(data.d), max(height**2, floor)
-            if self.model == "mixture_of_regressions":
-                moments = mechanisms[1]
-                assert isinstance(moments, Gaussian)
-                beta, variance = regressions_start(curator, moments, data, lambda b: np.asarray(b.X), 0.0, height, floor)
-        return (beta if self.init is None else self.init), variance
-
-    @property
-    def start_mechanisms(self) -> tuple[Mechanism, ...]:
-        if self.init is not None and self.known is not None:
-            return ()
-        if self.model == "missing_covariates":
-            return (TopK("size of the response", _SIZE),)
-        return (TopK("size of a row", _SIZE), Gaussian("spectral start", _START))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ Rows = Callable[[Block], Terms]
 
 
 @dataclass(frozen=True)
-class Constants:
+class LoopConstants:
     """Numbers of the EM loop and of its private starts.
 
     Those without a derivation were set by hand in the first version; ``benchmarks/tuning/vary.py em`` varies them.
@@ -64,7 +64,7 @@ class Constants:
     """Range of `room`."""
 
 
-CONSTANTS = Constants()
+CONSTANTS = LoopConstants()
 
 
 @dataclass(frozen=True)

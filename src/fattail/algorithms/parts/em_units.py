@@ -50,7 +50,7 @@ def stacked(block: Block, columns: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Constants:
+class LatentUnitConstants:
     """Numbers of the units, set by hand in the first version; ``benchmarks/tuning/vary.py units`` varies them."""
 
     sizes_share: float = 0.35
@@ -80,7 +80,7 @@ class Constants:
     """Largest variance in squared sizes."""
 
 
-CONSTANTS = Constants()
+CONSTANTS = LatentUnitConstants()
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.estimates import Noise, noise_std, per_column, pure_is_better
+from fattail.algorithms.parts.pilot_tails import PilotEnds, choose_pilot_ends
 from fattail.algorithms.parts.scale import BELOW, NO_SPREAD, column_medians, column_tails, least_seen
-from fattail.algorithms.parts.tails import Ends, choose_ends
 from fattail.privacy import Curator, Gaussian, Laplace, Mechanism, TopK, gaussian_multiplier
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 
 # Where a tail was not seen at all, the answer is the center and its interval endless.
-_NOTHING = Ends(below=2.0**-60, above=2.0**-60, bias=0.0, bias_variance=math.inf, sampling_variance=0.0, less=0.0, more=0.0)
+_NOTHING = PilotEnds(below=2.0**-60, above=2.0**-60, bias=0.0, bias_variance=math.inf, sampling_variance=0.0)
 
 
 @dataclass(frozen=True)
-class Constants:
+class PilotConstants:
     """Numbers of the pilot; set by hand in the first version."""
 
     parts: float = 1.2
@@ -41,7 +41,7 @@ class Constants:
     """Part of the rows around zero that unmasks a center as noise."""
 
 
-CONSTANTS = Constants()
+CONSTANTS = PilotConstants()
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Pilot:
 
     def run(
         self, curator: Curator, data: PrivateData, *, symmetric: bool = False, groups: int = 1
-    ) -> tuple[Floats, Floats, list[Ends]]:
+    ) -> tuple[Floats, Floats, list[PilotEnds]]:
         """Centers, scales, and the ends chosen for each column, in scales."""
         center = column_medians(curator, self.location, data)
         if self.location.count > data.d:
@@ -103,7 +103,7 @@ class Pilot:
         count_noise = noise_std(curator, self.counts, {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[self.counts.norm])
         mean_noise = noise_std(curator, self.release, per_column(self.release, data.d) * groups / data.n)
         rank_noise = 2 * curator.noise(self.location)
-        ends = [choose_ends(c, data.n, count_noise, mean_noise, rank_noise, symmetric=symmetric) for c in counts]
+        ends = [choose_pilot_ends(c, data.n, count_noise, mean_noise, rank_noise, symmetric=symmetric) for c in counts]
         for j, c in enumerate(center):
             if _lost(c, scale[j], counts[j], data.n, count_noise):
                 center[j], scale[j], ends[j] = 0.0, abs(c), _NOTHING

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.privacy import Bounded, Curator, Fold, Mechanism, TopK
 from fattail.robust.base import ONE
-from fattail.robust.histogram import PARTS, fixed, totals
+from fattail.robust.histogram import PARTS, fixed, log_totals, totals
 from fattail.rows.data import Block, PrivateData
 
 # Edges 2^LOW .. 2^HIGH. Beyond them, bounds and their inverses would leave the floats.
@@ -91,17 +91,12 @@ def magnitude_quantile(
     """
     bins = HIGH - LOW + 2
 
-    def sizes(block: Block) -> Floats:
-        with np.errstate(all="ignore"):
-            return np.abs(np.asarray(values(block), dtype=np.float64))
-
     def codes(block: Block) -> NDArray[Any]:
-        return _kernels.column_log_cells(sizes(block)[:, None], None, LOW, bins, 1)
+        with np.errstate(all="ignore"):
+            sizes = np.abs(np.asarray(values(block), dtype=np.float64))
+        return _kernels.column_log_cells(sizes[:, None], None, LOW, bins, 1)
 
-    def count(block: Block, out: NDArray[np.int64]) -> None:
-        _kernels.log_histogram(sizes(block), LOW, bins, 1, out[0])
-
-    miss = _missed(totals(data, (1, bins), codes, fold, count=count)[0], q * data.size(fold))
+    miss = _missed(totals(data, (1, bins), codes, fold)[0], q * data.size(fold))
     # Few rows leave the choice to noise: a prior weight keeps it from selecting an absurd scale.
     weight = _familiarity(np.arange(LOW, LOW + bins, dtype=np.float64), 8.0) * curator.noise(selection)
     chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(weight))[0]
@@ -116,23 +111,8 @@ BELOW, ABOVE = 20, 16
 NO_SPREAD = 2.0**-_OCTAVES
 
 
-def _column_counts(
-    data: PrivateData, center: Floats, steps: int, fold: Fold | None, columns: NDArray[np.intp] | None = None
-) -> NDArray[Any]:
-    """Counts (column, sign, bin) of ``x - center``, for all columns or some; private."""
-    bins = 2 * _OCTAVES * steps + 2
-
-    def cells(block: Block) -> NDArray[Any]:
-        V = block.X if columns is None else block.X[:, columns]
-        return np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
-
-    def codes(block: Block) -> NDArray[Any]:
-        return _kernels.column_log_cells(cells(block), center, -_OCTAVES, bins, steps)
-
-    def count(block: Block, out: NDArray[np.int64]) -> None:
-        _kernels.column_log_histogram(cells(block), center, -_OCTAVES, bins, steps, out.reshape(-1, 2, bins))
-
-    return totals(data, (center.size, 2 * bins), codes, fold, count=count).reshape(-1, 2, bins)
+def _grid(steps: int) -> tuple[int, int, int]:
+    return -_OCTAVES, 2 * _OCTAVES * steps + 2, steps
 
 
 def _few_bits(numbers: Any) -> Any:
@@ -183,8 +163,8 @@ def column_medians(
     favor = PRIOR.zero if center is None else 0.0  # zero is a common value; an answer to refine is not
     if center is None:
         center = np.zeros(data.d if columns is None else columns.size)
-    counts = _column_counts(data, center, _LOCATION_STEPS, fold, columns)
-    edges = _kernels.log_edges(-_OCTAVES, counts.shape[2], _LOCATION_STEPS)
+    counts = log_totals(data, center, _grid(_LOCATION_STEPS), fold, columns)
+    edges = _kernels.log_edges(*_grid(_LOCATION_STEPS))
     positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
     values = np.concatenate((-positive[::-1], [0.0], positive))
     weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], favor)
@@ -222,8 +202,8 @@ def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: 
     C or too few beyond C/4. Replacing a row moves all these numbers of rows by at most one and
     in the same direction, so a score by at most one.
     """
-    counts = _column_counts(data, center, _SCALE_STEPS, fold)
-    edges, rows, noise = _kernels.log_edges(-_OCTAVES, counts.shape[2], _SCALE_STEPS), data.size(fold), curator.noise(selection)
+    counts = log_totals(data, center, _grid(_SCALE_STEPS), fold)
+    edges, rows, noise = _kernels.log_edges(*_grid(_SCALE_STEPS)), data.size(fold), curator.noise(selection)
     exponent = np.log2(edges)
     # Far enough above the noise of the selection; a quarter of it needs few bits too.
     rank = 4 * _few_bits(min(PRIOR.clear_rank * noise, rows / 2) / 4)
@@ -270,8 +250,8 @@ def column_units(
     difference between the count below a candidate and ``q`` times that of all distances other
     than 0 by at most 1.
     """
-    counts = _column_counts(data, center, _SCALE_STEPS, None, columns).sum(axis=1)[:, 1:]
-    edges = _kernels.log_edges(-_OCTAVES, counts.shape[1] + 1, _SCALE_STEPS)
+    counts = log_totals(data, center, _grid(_SCALE_STEPS), None, columns).sum(axis=1)[:, 1:]
+    edges = _kernels.log_edges(*_grid(_SCALE_STEPS))
     middles = np.sqrt(edges[:-1] * edges[1:])
     units = np.empty(columns.size)
     # A share of so few binary digits that its product with parts of persons is exact.
@@ -314,7 +294,7 @@ def column_tails(
     *Privacy.* A row is in at most one cell per column: replacing it moves two cells by one. The
     scales are functions of the released counts.
     """
-    octaves = _column_counts(data, center, 1, fold)[:, :, 1:]  # the first cell has no distance at all
+    octaves = log_totals(data, center, _grid(1), fold)[:, :, 1:]  # the first cell has no distance at all
     moved = {"l1": 2.0 * data.d, "l2": float(np.sqrt(2.0 * data.d))}[release.norm]
     # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
     noisy = curator.release(release, Bounded(fixed(octaves), ONE * moved, release.norm, fold, unit=1.0 / ONE))

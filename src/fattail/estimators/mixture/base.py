@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.papers.dpem2020 import LatentProblem, clipped_em, local_em, smoothed_em
+from fattail.algorithms.papers.dpem2020 import clipped_em, local_em, smoothed_em
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.em import LatentFit
+from fattail.algorithms.parts.em_problem import LatentProblem
 from fattail.estimators.base import PrivateEstimator
 from fattail.estimators.predictors import Scores
 from fattail.privacy import Curator, gaussian_multiplier

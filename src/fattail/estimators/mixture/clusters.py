@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from fattail.estimators.mixture.base import LatentModel
 Floats = NDArray[np.float64]
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     """Gaussian clusters under differential privacy, without bounds on the data.
 
@@ -86,7 +86,6 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     _model = "gaussian_mixture"
 
     n_components: int = 2
-    _: KW_ONLY
     symmetric: Any = "auto"
     covariance_type: str = "spherical"
 
@@ -162,7 +161,8 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         symmetric = self._is_symmetric()
         if symmetric and (self.n_components != 2 or self.covariance_type != "spherical"):
             raise ValueError(
-                "the symmetric model has two spherical components; use method='auto' with symmetric=False for others"
+                f"the symmetric model has n_components=2 and covariance_type='spherical', got {self.n_components!r} and "
+                f"{self.covariance_type!r}; use method='auto' with symmetric=False for others"
             )
         if not symmetric and self.method != "auto":
             raise ValueError(f"method={self.method!r} fits the symmetric model only; use method='auto'")

@@ -60,8 +60,7 @@ _FARTHEST = 1e12  # end of the integrals, in scales: an index of 1.2 leaves 0.4 
 _MISFIT = 0.15  # relative error with which a shape of the bank may describe a real tail
 _FLOOR = 0.25  # the predicted excess is never trusted further than this
 _REGRET = 0.7  # power of the unavoidable error by which shapes are weighted
-_DOUBT = (0.01, 0.99)  # shapes within these quantiles count for an interval; few of the bank are real ones
-# These five were set by hand in the first version; benchmarks/means.py measures what they change.
+# All numbers of this file were set by hand in the first version; benchmarks/means.py measures what they change.
 _FIRST_SHARE = 0.3  # share of the rows that belong to a tail, where the search for the share starts
 _LEAST_ROWS = 1e-3  # least mass of a shape, in rows
 _VALLEY = 0.2  # width, in Laplace scales, of the round bottom of a likelihood: normal for large counts, Laplace for small ones
@@ -72,7 +71,7 @@ _SYMMETRY = 3.0  # prior odds that the two tails are alike
 _ALIKE, _UNLIKE = 0.03, 0.55  # relative difference of the counts where they are, and where they are not
 
 
-class Bank(NamedTuple):
+class PilotShapes(NamedTuple):
     """Shapes of tails, in units of the scale: cell probabilities, and functions of the end. The first has no tail."""
 
     cells: Floats
@@ -83,7 +82,7 @@ class Bank(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def bank() -> Bank:
+def pilot_shapes() -> PilotShapes:
     """All shapes at all scales that a histogram could show."""
     u = np.geomspace(EDGES[0] / 8, _FARTHEST, 3000)
     step = np.diff(u)
@@ -108,10 +107,10 @@ def bank() -> Bank:
     cells, beyond_ends, excess, square = (np.array(part) for part in zip(*rows, strict=True))
     chances = np.array(prior) * _ANY_TAIL / sum(prior)
     chances[0] = 1.0
-    return Bank(cells, beyond_ends, excess, square, np.log(chances))
+    return PilotShapes(cells, beyond_ends, excess, square, np.log(chances))
 
 
-class Tail(NamedTuple):
+class PilotTail(NamedTuple):
     """Share of rows and mean excess beyond each end, its variance, and the second moment up to there."""
 
     beyond: Floats
@@ -120,7 +119,7 @@ class Tail(NamedTuple):
     square: Floats
 
 
-class Posterior(NamedTuple):
+class PilotPosterior(NamedTuple):
     """What noisy counts say of each shape of the bank."""
 
     counts: Floats
@@ -134,9 +133,9 @@ class Posterior(NamedTuple):
     """Squared error of whoever knows the shape."""
 
     @classmethod
-    def of(cls, counts: Floats, rows: float, noise: float, release_noise: float, body: float) -> Posterior:
+    def of(cls, counts: Floats, rows: float, noise: float, release_noise: float, body: float) -> PilotPosterior:
         """From counts with Laplace noise of this standard deviation."""
-        shapes, b = bank(), noise / math.sqrt(2)
+        shapes, b = pilot_shapes(), noise / math.sqrt(2)
         P = shapes.cells
         height = np.full(len(P), _FIRST_SHARE * rows)
         for _ in range(5):  # reweighted least squares for the mass of each shape
@@ -170,11 +169,11 @@ class Posterior(NamedTuple):
     @property
     def model(self) -> Floats:
         """Expected counts."""
-        return np.asarray((self.chance * self.share * self.rows) @ bank().cells)
+        return np.asarray((self.chance * self.share * self.rows) @ pilot_shapes().cells)
 
-    def tail(self, elsewhere: float) -> Tail:
+    def tail(self, elsewhere: float) -> PilotTail:
         """Expectations, shapes weighted by what they can lose; ``elsewhere`` is the unavoidable error of the other side."""
-        shapes = bank()
+        shapes = pilot_shapes()
         weight = self.chance / (self.unavoidable + elsewhere) ** _REGRET
         weight /= weight.sum()
         each = shapes.excess * self.share[:, None]
@@ -186,20 +185,12 @@ class Posterior(NamedTuple):
         surplus = self.counts - (weight * self.share * self.rows) @ shapes.cells
         odd = np.abs(surplus) > self.noise / np.sqrt(2) * (10 + 2 * octave)
         surplus = np.where(odd, surplus, 0.0) / self.rows
-        return Tail(
+        return PilotTail(
             (weight * self.share) @ shapes.beyond,
             np.maximum(mean + _CELL_EXCESS @ surplus, 0.0),
             variance + _CELL_EXCESS**2 @ (odd * (self.noise**2 + np.abs(self.counts))) / self.rows**2,
             np.maximum((weight * self.share) @ shapes.square + _CELL_SQUARE @ surplus, 0.0),
         )
-
-    def doubt(self, used: Tail, end: int) -> Floats:
-        """By how much the excess beyond ``ENDS[end]`` may be less and more than the one used."""
-        end = max(end, 2 * _BODY)
-        excess = bank().excess[:, end - 2 * _BODY] * self.share
-        order = np.argsort(excess)
-        low, high = np.interp(_DOUBT, np.cumsum(self.chance[order]), excess[order])
-        return np.maximum([used.excess[end] - low, high - used.excess[end]], 0.0)
 
 
 def _blur(model: Floats, b: float) -> Floats:
@@ -207,7 +198,7 @@ def _blur(model: Floats, b: float) -> Floats:
     return (model + (_MISFIT * model) ** 2) / b + _VALLEY * b
 
 
-def _with_body(tail: Tail, body: Floats, rows: float, noise: float) -> Tail:
+def _with_body(tail: PilotTail, body: Floats, rows: float, noise: float) -> PilotTail:
     """The same beyond ends within the body, from its counts by octave."""
     beyond, excess, variance, square = ([float(part[0])] for part in tail)
     for j, count in enumerate(np.maximum(body[::-1], 0.0) / rows):
@@ -221,13 +212,13 @@ def _with_body(tail: Tail, body: Floats, rows: float, noise: float) -> Tail:
             variance.append(unsure + (noise * math.sqrt(j + 1) * top / rows) ** 2)
             square.append(max(upto - (top**2 - end**2) * (outside + part / 2), end**2 * (outside + part)))
     inner = (beyond, excess, variance, square)
-    whole = Tail(*(np.concatenate((i[:0:-1], outer)) for i, outer in zip(inner, tail, strict=True)))
+    whole = PilotTail(*(np.concatenate((i[:0:-1], outer)) for i, outer in zip(inner, tail, strict=True)))
     # Shapes describe the tail and may leave out most of the body, which varies as well.
     near = np.minimum(_BODY_CELLS, ENDS[:, None]) ** 2 @ (np.maximum(body, 0.0) / rows)
     return whole._replace(square=np.maximum(whole.square, near + np.minimum(ENDS, EDGES[0]) ** 2 * tail.beyond[0]))
 
 
-class Ends(NamedTuple):
+class PilotEnds(NamedTuple):
     """The chosen interval in scales: ``center - below`` to ``center + above``, and its errors."""
 
     below: float
@@ -235,14 +226,11 @@ class Ends(NamedTuple):
     bias: float
     bias_variance: float
     sampling_variance: float
-    less: float
-    """By how much the bias may fall short of ``bias`` and exceed it; hardly by more."""
-    more: float
 
 
-def choose_ends(
+def choose_pilot_ends(
     counts: Floats, rows: float, noise: float, release_noise: float, rank_noise: float, *, symmetric: bool = False
-) -> Ends:
+) -> PilotEnds:
     """Interval with the smallest expected squared error of its clipped, corrected mean.
 
     Parameters
@@ -263,7 +251,7 @@ def choose_ends(
     off_center = _miss(counts, rows, rank_noise)
     body, counts = counts[:, start - _BODY : start], counts[:, start:]
     within = float(np.maximum(body.sum(0), 0.0) @ _BODY_CELLS**2) / rows**2 + _LEAST_WITHIN / rows
-    posteriors = [Posterior.of(c, rows, noise, release_noise, within) for c in counts]
+    posteriors = [PilotPosterior.of(c, rows, noise, release_noise, within) for c in counts]
     up, down = (
         _with_body(own.tail(other.least), b, rows, noise)
         for own, other, b in zip(posteriors, posteriors[::-1], body, strict=True)
@@ -288,16 +276,12 @@ def choose_ends(
     if symmetric:
         error = np.where(np.eye(len(ENDS), dtype=bool), error + bias**2, np.inf)
     i, j = np.unravel_index(np.argmin(error), error.shape)
-    open_up, open_down = posteriors[0].doubt(up, int(j)), posteriors[1].doubt(down, int(i))
-    low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
-    return Ends(
+    return PilotEnds(
         below=ENDS[i],
         above=ENDS[j],
         bias=bias[i, j],
         bias_variance=bias_variance[i, j],
         sampling_variance=sampling[i, j],
-        less=low,
-        more=high,
     )
 
 

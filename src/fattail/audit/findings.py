@@ -1,0 +1,101 @@
+"""What a recorded fit and its replay show: how much a pair of neighbors spends, and what differs between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fattail.audit.spendings import rho_in
+from fattail.privacy import events
+from fattail.privacy.accountant import epsilon_of
+
+# Privacy maps are rounded up, and integrals are sums.
+_ROUNDING = 1 + 1e-6
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What a pair of datasets spends in one release.
+
+    Attributes
+    ----------
+    release : str
+        Its name in the plan; empty for noise outside of any release.
+    spent : tuple of events
+        One for each use of noise whose inputs differ.
+    charged : event or None
+        What the plan charges for one such release.
+    """
+
+    release: str
+    spent: tuple[events.Event, ...]
+    charged: events.Event | None
+
+    @property
+    def ratio(self) -> float:
+        """Spent over charged, as a ratio of sensitivities; above 1 refutes the claim."""
+        if not self.spent or self.charged is None:
+            return math.inf if self.spent else 0.0
+        if isinstance(self.charged, events.Pure):
+            # So many pure releases of a given size: compared one by one, or by their sums if there are more.
+            sizes = [e.epsilon for e in self.spent if isinstance(e, events.Pure)]
+            few = len(sizes) <= self.charged.count
+            return (max(sizes) if few else sum(sizes) / self.charged.count) / self.charged.epsilon / _ROUNDING
+        return math.sqrt(sum(map(rho_in, self.spent)) / rho_in(self.charged)) / _ROUNDING
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a pair of neighbors shows about a fit.
+
+    Attributes
+    ----------
+    releases : tuple of Spending
+    escapes : tuple of str
+        What differs although all noisy answers were the same.
+    diverged : str
+        Where the replay left the recorded sequence of steps; empty if it did not.
+    early : tuple of str
+        Releases that were sampled before the account was charged.
+    coarse : tuple of str
+        Releases whose noise lies on a grid that is stretched by a private scale: their last bits tell the data.
+    claim : tuple of (epsilon, delta), or None
+        Of the fit's report; None if the fit raised.
+    """
+
+    releases: tuple[Spending, ...]
+    escapes: tuple[str, ...]
+    diverged: str
+    early: tuple[str, ...]
+    coarse: tuple[str, ...]
+    claim: tuple[float, float] | None
+
+    @property
+    def ratio(self) -> float:
+        """Largest of the releases' ratios; 0 if the inputs of all noise were the same integers."""
+        return max((one.ratio for one in self.releases), default=0.0)
+
+    @property
+    def spent(self) -> tuple[events.Event, ...]:
+        """All that this pair spends."""
+        return tuple(event for one in self.releases for event in one.spent)
+
+    @property
+    def epsilon(self) -> float:
+        """The same as an epsilon, at the claim's delta."""
+        return epsilon_of(self.spent, self.claim[1]) if self.claim and self.spent else 0.0
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """In words, all that refutes the claim; empty if nothing does."""
+        found = [
+            f"{r.release or 'outside of any release'}: moves {r.ratio:.4g} of its charge" for r in self.releases if r.ratio > 1
+        ]
+        found += [f"differs between neighbors: {name}" for name in self.escapes]
+        found += [f"sampled before the charge: {name}" for name in self.early]
+        found += [f"the last bits tell the scale: {name}" for name in self.coarse]
+        if self.diverged:
+            found.append(f"the sequence of steps depends on a row: {self.diverged}")
+        if self.claim is not None and self.epsilon > self.claim[0] * _ROUNDING:
+            found.append(f"epsilon {self.epsilon:.4g} spent where {self.claim[0]:g} is claimed")
+        return tuple(found)

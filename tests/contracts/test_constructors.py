@@ -1,0 +1,67 @@
+"""Constructors are alike: keyword-only, and a parameter that a method does not use raises."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import fattail
+import listed
+from fattail import baselines, catalog
+
+N = 3000
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 3))
+Y = X @ [1.0, -0.5, 0.0] + 0.3 * RNG.standard_t(4, N)
+
+# For each parameter, a value that no default has and that a method which uses the parameter must answer differently.
+OTHER = {
+    "aggregation": "smooth", "alpha": 0.5, "batch_size": 100, "blocks": 20, "clip": 0.23, "confidence": 0.5,
+    "covariance_type": "diag", "failure_probability": 0.3, "feature_clip": 0.7, "feature_scale": [1.0, 2.0, 3.0],
+    "groups": 3, "init": [0.1, 0.2, 0.3], "moment": 1.5, "moment_bound": 0.7, "n_components": 3, "n_iter": 3,
+    "noise_scale": 0.8, "peeling": "laplace", "public_features": RNG.normal(size=(50, 3)), "radius": 0.3,
+    "response_clip": 0.4, "sparsity": 1, "split": True, "splitting": True, "step": 0.37, "threshold": 0.2, "trim": 40,
+    "weight": "rows",
+}  # fmt: skip
+# What every method heeds, tested elsewhere.
+COMMON = {"epsilon", "delta", "method", "random_state", "ledger", "relation", "missing", "classes"}
+# Whether the model has an intercept, or is symmetric: a method that knows one model only refuses the other value.
+MODEL = {"fit_intercept", "symmetric"}
+
+CLASSES = [getattr(fattail, name) for name in catalog.names()] + [getattr(baselines, name) for name in baselines.__all__]
+
+
+@pytest.mark.parametrize("cls", [*CLASSES, fattail.LocalRandomizer], ids=lambda cls: cls.__name__)
+def test_parameters_are_given_by_name(cls):
+    kinds = {p.kind for p in inspect.signature(cls).parameters.values()}
+    assert kinds == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def fitted(name, method, **given):
+    target = {"none": (), "numbers": (Y,), "labels": ((Y > 0).astype(int),)}[catalog.entry(name).target]
+    options = {"epsilon": 4.0, "method": method, "random_state": 0, **listed.example(name), **given}
+    model = getattr(fattail, name)(**options).fit(X, *target)
+    return {k: np.asarray(v) for k, v in vars(model).items() if k.endswith("_") and k != "privacy_"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "method"), listed.METHODS)
+def test_a_parameter_changes_the_answer_or_is_refused(name, method):
+    default = fitted(name, method)
+    ignored = []
+    for parameter in sorted(set(getattr(fattail, name)().get_params()) - COMMON - MODEL):
+        try:
+            answer = fitted(name, method, **{parameter: OTHER[parameter]})
+        except ValueError as error:
+            assert parameter in str(error), "the message names another parameter"
+            continue
+        same = default.keys() == answer.keys() and all(np.array_equal(default[k], v, equal_nan=True) for k, v in answer.items())
+        if same:
+            ignored.append(parameter)
+    assert not ignored
+
+
+def test_a_parameter_that_was_ignored_would_be_found(monkeypatch):
+    monkeypatch.setattr(fattail.DPMean, "_used_by", {})
+    with pytest.raises(AssertionError, match="moment_bound"):
+        test_a_parameter_changes_the_answer_or_is_refused("DPMean", "auto")
