@@ -60,7 +60,7 @@ class AttackedClient(Attacked):
     """The same release where a person makes it."""
 
     def released(self, side: int, seed: int) -> float:
-        client = fattail.LocalRandomizer(self.epsilon, self.delta, 1.0, random_state=seed)
+        client = fattail.LocalRandomizer(epsilon=self.epsilon, delta=self.delta, scale=1.0, random_state=seed)
         return float(client.randomize([1e9 if side else -1e9])[0])
 
 

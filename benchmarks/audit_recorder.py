@@ -39,7 +39,7 @@ Data = tuple[Any, ...]
 
 
 class OwnLoss(Logistic):
-    """The library's loss under another name, which ``auto`` serves as any loss of one's own."""
+    """The library's loss under another name, which ``auto`` treats like any loss of one's own."""
 
 
 class DPOwnLoss(fattail.DPLogisticRegression):

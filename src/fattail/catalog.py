@@ -1,7 +1,7 @@
 """The estimators of the library, in one list.
 
 Public names, the registry of methods, the command line, model files, documentation and contract tests
-all read it. To add an estimator, write its class and enter it here.
+all read it. To add an estimator, write its class and add an entry here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Entry:
     name : str
         The public name of the class.
     module : str
-        Where the class is; it is imported on first use.
+        The module of the class; it is imported on first use.
     family : {"mean", "linear", "sparse", "mixture"}
         Methods are offered by families, see `Offered`.
     target : {"none", "numbers", "labels"}
@@ -92,7 +92,7 @@ def names() -> tuple[str, ...]:
 
 
 def entry(name: str) -> Entry:
-    """What the catalog says about an estimator."""
+    """The entry of an estimator."""
     return _ENTRIES[name]
 
 
@@ -110,7 +110,7 @@ def load(name: str) -> Any:
 
 @contextmanager
 def added(new: Entry) -> Iterator[None]:
-    """Have one more estimator for a while: for tests and for trying out an estimator of your own."""
+    """Add an estimator for the duration of a ``with`` block, for tests and for an estimator of your own."""
     if new.name in _ENTRIES:
         raise ValueError(f"{new.name} is in the catalog already")
     _ENTRIES[new.name] = new

@@ -1,10 +1,9 @@
 """Losses of linear models, pointwise: they see a prediction and a response, never a row.
 
-``derivative`` is taken with respect to the prediction ``z``. A loss declares what it promises
-(`Promise`), a method what it needs (`Needs`), and `check_loss` refuses before data are read what does
-not fit, or what breaks its promises on public numbers. Privacy rests on one of them only, that a loss is
-pointwise: sums are bounded afterwards, whatever a loss says about itself. Where a proof needs more
-(``algorithms/parts/ridge.py``), only losses of this file are served.
+``derivative`` is taken with respect to the prediction ``z``. A loss declares what it promises (`Promise`), and a method what it
+needs (`Needs`). Before data are read, a loss that does not fit is refused, and `check_loss` refuses one that breaks its
+promises on public numbers. Privacy depends on one property only, that a loss is pointwise: sums are bounded afterwards,
+whatever a loss promises. Where a proof needs more (``algorithms/parts/ridge.py``), only losses of this file are accepted.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Kind = Literal["real", "nonnegative", "labels"]
 
 
 def identity(z: Floats) -> Floats:
-    """The response of a model that predicts numbers."""
+    """The identity, the response of a model that predicts numbers."""
     return z
 
 
@@ -70,17 +69,17 @@ class Promise:
 
 
 class Loss(ABC):
-    """What a method may ask of a loss. Subclass it and give ``promise``, ``value``, ``derivative`` and ``second``.
+    """The base class of losses. Subclass it and give ``promise``, ``value``, ``derivative`` and ``second``.
 
-    The three functions take arrays ``z`` and ``y`` of one shape and give numbers of that shape. Each is
-    wrapped when the class is made, so that a row's number cannot decide about another row: a row for
-    which it fails, or an answer of another shape or type, counts as NaN, and sums take NaN for zero.
+    The three functions take arrays ``z`` and ``y`` of one shape and give numbers of that shape. Each is wrapped when the class
+    is made, so that one row cannot affect another: a row for which the function fails, or a result of another shape or type,
+    counts as NaN, which sums treat as zero.
     """
 
     @property
     @abstractmethod
     def promise(self) -> Promise:
-        """What the loss declares; a class attribute will do."""
+        """What the loss declares; it may be a class attribute."""
 
     @property
     def slope(self) -> float:
@@ -113,14 +112,14 @@ class Loss(ABC):
 
 
 def _pointwise(function: Callable[[Any, Floats, Any], Any]) -> Callable[[Any, Floats, Any], Floats]:
-    """The function with its answers held to their shape, and each row's failure kept to that row."""
+    """The function with results of the right shape, where a failure affects only its own row."""
 
     def answers(loss: Any, z: Floats, y: Any) -> Floats | None:
         try:
             found = np.asarray(function(loss, z, y))
         except MemoryError:
             raise
-        except Exception:  # whatever it says may quote a value
+        except Exception:  # its message may quote a value
             return None
         return np.asarray(found, dtype=np.float64) if found.shape == z.shape and found.dtype.kind in "fiub" else None
 
@@ -256,20 +255,20 @@ OWN = (Squared, Huber, Logistic)
 
 @dataclass(frozen=True)
 class Needs:
-    """What a method asks of a loss, beside being pointwise.
+    """What a method needs of a loss, besides being pointwise.
 
     Attributes
     ----------
     slope, curvature, convex, canonical : bool
         Whether the derivative must be bounded, the second derivative bounded, the loss convex, and its response canonical.
     targets : tuple of str
-        Responses that the method can serve.
+        Kinds of responses that the method supports.
     only : tuple of types, optional
-        The losses it knows; a subclass is another loss.
+        The only losses it supports; a subclass is another loss.
     besides : tuple of types
-        Losses that it serves although they lack something of the above.
+        Losses that it supports although they lack something of the above.
     because : str
-        Why it knows no other.
+        Why it supports no other loss.
 
     Examples
     --------
@@ -289,12 +288,12 @@ class Needs:
     because: str = ""
 
     def check(self, loss: Loss, who: str) -> None:
-        """Refuse a loss that ``who`` cannot serve."""
+        """Refuse a loss that ``who`` does not support."""
         name, promise = type(loss).__name__, loss.promise
         if self.only is not None and type(loss) not in self.only:
             known = ", ".join(kind.__name__ for kind in self.only[:-1]) + " and " * (len(self.only) > 1) + self.only[-1].__name__
             reason = f", {self.because}" if self.because else ""
-            raise ValueError(f"{who} serves the loss{'es' * (len(self.only) > 1)} {known} only{reason}; got {name}")
+            raise ValueError(f"{who} supports the loss{'es' * (len(self.only) > 1)} {known} only{reason}; got {name}")
         if type(loss) in self.besides:
             return
         if self.slope and not math.isfinite(promise.slope):
@@ -302,14 +301,14 @@ class Needs:
         if self.curvature and not math.isfinite(promise.curvature):
             raise ValueError(f"{who} needs a loss with a bounded second derivative, and {name} has none")
         if self.convex and not promise.convex:
-            raise ValueError(f"{who} needs a convex loss, and {name} is none")
+            raise ValueError(f"{who} needs a convex loss, and {name} is not convex")
         if self.canonical and not promise.canonical:
             raise ValueError(f"{who} needs a loss whose derivative is response(z) - y, and {name} promises no canonical response")
         if promise.target not in self.targets:
-            raise ValueError(f"{who} serves {' and '.join(self.targets)} responses; {name} is for {promise.target} ones")
+            raise ValueError(f"{who} supports {' and '.join(self.targets)} responses; {name} is for {promise.target} ones")
 
 
-# Public numbers on which promises are tried: predictions dense around 0, and a few responses of each kind.
+# Public numbers on which promises are tested: predictions dense around 0, and a few responses of each kind.
 _PREDICTIONS = np.sinh(np.linspace(-4.0, 4.0, 161))
 _RESPONSES: dict[Kind, tuple[float, ...]] = {
     "real": (-100.0, -3.0, 0.0, 0.5, 20.0),
@@ -319,9 +318,9 @@ _RESPONSES: dict[Kind, tuple[float, ...]] = {
 
 
 def check_loss(loss: Any) -> None:
-    """Refuse what is no loss, or a loss that breaks its promises on public numbers; no data are read.
+    """Refuse an object that is not a loss, or a loss that breaks its promises on public numbers; no data are read.
 
-    The losses of this file pass untried: their promises are theorems.
+    The losses of this file are not tested, because their promises are proved.
 
     Examples
     --------
@@ -332,7 +331,7 @@ def check_loss(loss: Any) -> None:
     >>> check_loss(Understated())
     Traceback (most recent call last):
         ...
-    ValueError: Understated promises a curvature of 0.1 and shows one of 1
+    ValueError: Understated promises a curvature of 0.1 but has one of 1
     """
     if not isinstance(loss, Loss) or not isinstance(loss.promise, Promise):
         raise ValueError(f"a loss is an instance of a subclass of fattail.losses.Loss with a promise, got {type(loss).__name__}")
@@ -350,13 +349,13 @@ def check_loss(loss: Any) -> None:
     _check_bound(name, "slope", promise.slope, float(np.max(np.abs(slope))))
     step = np.diff(_PREDICTIONS)
     bend = np.diff(slope.reshape(shape), axis=1) / step
-    room = 1e-9 * float(np.max(np.abs(slope))) / float(np.min(step))  # what rounding makes of a difference
+    room = 1e-9 * float(np.max(np.abs(slope))) / float(np.min(step))  # margin for the rounding of a difference
     _check_bound(name, "curvature", promise.curvature, max(float(np.max(bend)) - room, float(np.max(found["second"]))))
     if promise.canonical and not np.allclose(slope, promise.response(z) - y, rtol=1e-9, atol=1e-9):
         raise ValueError(f"{name} promises a canonical response, and its derivative is not response(z) - y")
     if promise.convex:
         _check_bound(name, "convex derivative, a fall", 0.0, -float(np.min(bend)) - room)
-        # A convex function lies above its tangents: so a derivative that is another function's shows.
+        # A convex function lies above its tangents, so a wrong derivative is detected.
         rise, size = np.diff(found["value"].reshape(shape), axis=1), np.max(np.abs(found["value"]))
         low, high = slope.reshape(shape)[:, :-1] * step, slope.reshape(shape)[:, 1:] * step
         if np.any(rise < low - 1e-9 * (1 + size)) or np.any(rise > high + 1e-9 * (1 + size)):
@@ -377,11 +376,11 @@ def curvature_near_zero(loss: Loss) -> float:
 
 def _check_bound(name: str, what: str, promised: float, seen: float) -> None:
     if seen > promised * (1 + 1e-6):
-        raise ValueError(f"{name} promises a {what} of {promised:g} and shows one of {seen:g}")
+        raise ValueError(f"{name} promises a {what} of {promised:g} but has one of {seen:g}")
 
 
 def _check_pointwise(what: str, function: Callable[[Floats, Floats], Floats], z: Floats, y: Floats, whole: Floats) -> None:
-    """Refuse a function whose answer for a row depends on other rows, on their order, or on when it is asked."""
+    """Refuse a function whose result for a row depends on other rows, on their order, or on earlier calls."""
     order = np.random.default_rng(0).permutation(z.size)
     shuffled = np.empty_like(whole)
     shuffled[order] = function(z[order], y[order])

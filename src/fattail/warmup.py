@@ -3,8 +3,8 @@
 The kernels are compiled for the processor at hand when they are first called, which takes some
 seconds, and kept on disk, beside the package or in numba's cache folder (``NUMBA_CACHE_DIR``).
 Later processes load them in a fraction of a second. Compiled code cannot be shipped in a wheel: its
-cache is valid for one processor and one installation. So run this after installing, for
-instance as the last step of a container image, and no fit will ever wait for the compiler.
+cache is valid for one processor and one installation. Run this after installing, for instance as the last step of a container
+image; then no fit waits for the compiler.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def warmup() -> float:
             for rule in (Clip(), Smooth(), Ball(), Gram()):
                 rule.mean(data, lambda block: (block.rows, np.ones(len(block))))
                 rule.mean(data, lambda block: (block.rows, _kernels.Residual(np.ones(block.rows.shape[1]), np.ones(len(block)))))
-            for rule in (Clip(center=1.0), Smooth(center=1.0)):  # with a center they are compiled anew
+            for rule in (Clip(center=1.0), Smooth(center=1.0)):  # with a center they are compiled separately
                 rule.mean(data)
         _kernels.dot(X, np.ones(3))
         _kernels.log_histogram(X[:, 0], -4, 8, 1, np.zeros(8, dtype=np.int64))

@@ -131,7 +131,7 @@ def test_a_false_promise_is_harmless_to_sparse_methods(method):
 
     rng = np.random.default_rng(0)
     X, y = rng.standard_t(3, (240, 8)), rng.standard_t(3, 240)
-    assert audit.fuzz(lambda X, y: Model(2, method=method, random_state=3).fit(X, y), (X, y), trials=6, seed=5) <= 1
+    assert audit.fuzz(lambda X, y: Model(sparsity=2, method=method, random_state=3).fit(X, y), (X, y), trials=6, seed=5) <= 1
 
 
 def test_steps_that_would_stay_at_zero_are_refused_before_data_are_read():

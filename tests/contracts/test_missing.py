@@ -143,7 +143,7 @@ def test_every_estimator_takes_the_same_words(name):
 
 @pytest.mark.parametrize(("name", "method"), [m for m in METHODS if m[1] in NEED_N and m[0] != "DPMissingCovariateRegression"])
 def test_a_method_that_needs_n_does_not_drop(name, method):
-    with pytest.raises(ValueError, match="these methods do without: auto"):
+    with pytest.raises(ValueError, match="these methods do not need it: auto"):
         make(name, method, missing="drop").fit(*table(name))
 
 

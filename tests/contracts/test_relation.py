@@ -76,7 +76,7 @@ def test_of_disjoint_folds_one_alone_changes(name):
 
 @pytest.mark.parametrize(("name", "method"), [m for m in METHODS if m[1] in NEED_N])
 def test_a_method_that_needs_n_says_what_does_not(name, method):
-    with pytest.raises(ValueError, match="these methods do without: auto"):
+    with pytest.raises(ValueError, match="these methods do not need it: auto"):
         make(name, method, relation="add-remove").fit(*table(name))
 
 

@@ -202,7 +202,7 @@ def test_fits_that_are_mostly_noise_are_announced(n, epsilon, warned):
         DPLinearRegression(epsilon=epsilon, random_state=0).fit(X, y)
     messages = [str(w.message) for w in found if w.category is UtilityWarning]
     assert bool(messages) is warned
-    assert not warned or "4,648 rows would do" in messages[0]
+    assert not warned or "about 4,648 rows are needed" in messages[0]
 
 
 def test_noise_alone_does_not_throw_coefficients():

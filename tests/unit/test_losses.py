@@ -173,7 +173,7 @@ def test_methods_refuse_losses_that_they_cannot_serve_and_name_the_loss():
             return LogCosh()
 
     for method in ("auto", "iht_huber", "iht_squared", "two_stage", "knowledge_transfer"):
-        with pytest.raises(ValueError, match=f"method='{method}' serves the loss.*; got LogCosh"):
+        with pytest.raises(ValueError, match=f"method='{method}' supports the loss.*; got LogCosh"):
             Sparse(method=method).fit(None, None)
     with pytest.raises(ValueError, match=r"method='auto' needs .* LogCosh promises no canonical response"):
         Linear().fit(None, None)

@@ -2,7 +2,7 @@
 
 A block is a float32 or float64 array in C or Fortran order, `Apart` columns, or the three arrays of a CSR matrix.  Callers cut
 the data into blocks of about a megabyte and run them on threads: the kernels are serial, release
-the lock, and *add* to an int64 array, so blocks, threads and order cannot change a result.
+the lock, and *add* to an int64 array, so blocks, threads and order do not change a result.
 
 Conventions: ``r`` holds one factor per row (``None``: ones; `Residual`: those of a linear model), ``c``
 one center per column (``None``: zeros), ``inv_s`` one inverse scale per column; the argument of a map is

@@ -1,4 +1,4 @@
-"""Blocks of rows as the compiled kernels take them."""
+"""Blocks of rows in the form that the compiled kernels take."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Block = Any  # a 2-D float array, `Apart`, or (data, indices, indptr)
 
-_TALL = 128  # rows from which on columns are swept as they are
+_TALL = 128  # least rows for which columns are summed in place
 
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Contiguous columns of one float type that lie here and there, by their addresses.
+    """Separate contiguous columns of one float type, given by their addresses.
 
-    Whoever needs them side by side takes ``np.asarray`` of it, which calls ``copy``; that also keeps
-    the memory alive.
+    ``np.asarray`` of it is one array, made by ``copy``, which also keeps the memory alive.
     """
 
     places: Ints
@@ -52,7 +51,7 @@ class _Alias:
 
 
 def plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Give the compiler one kind of array: it would compile anew for strided and read-only ones."""
+    """A contiguous, writable array: the compiler would compile again for strided and read-only ones."""
     array = np.ascontiguousarray(array)
     return array if array.flags.writeable else np.asarray(_Alias(array))
 
@@ -70,7 +69,7 @@ def vector(value: Floats | None, size: int, default: float) -> Floats:
 
 
 def by_columns(block: NDArray[Any] | Apart) -> Apart | None:
-    """The columns of a block that lies in memory column by column, and long enough ones."""
+    """The columns of a block that is stored column by column and is long enough; otherwise None."""
     if len(block) < _TALL:
         return None
     if isinstance(block, Apart):

@@ -41,7 +41,7 @@ def _sum_columns(
         return
     block = plain(block)
     whole = 0
-    if d < _NARROW <= rows:  # lay several rows side by side, so that the inner loop is long
+    if d < _NARROW <= rows:  # join several rows, so that the inner loop is long
         r = factors(block, r)
         fold = _WIDE // d
         whole = rows - rows % fold
@@ -74,7 +74,7 @@ def truncate_sums(block: Block, r: Factors, c: Floats | None, inv_s: Floats, out
 def smooth_sums(block: Block, r: Factors, c: Floats | None, inv_s: Floats, table: Any, out: Ints) -> None:
     """Add to ``out`` the column sums of ``2**30 g(argument) / sup``, each term rounded.
 
-    ``table`` is `fattail.robust.catoni.smooth_map`'s, for the map ``g`` of one ``beta``.
+    ``table`` is a `fattail.robust.catoni.SmoothMap`, for the map ``g`` of one ``beta``.
     """
     extra = [table.core, table.slope, table.tail]
     inv_s = dense.scaled(plain(inv_s), table.kappa)

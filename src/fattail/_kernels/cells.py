@@ -1,4 +1,4 @@
-"""Cells of public grids: which cell an entry is in, and how many are in each."""
+"""Cells of public grids: the cell of each entry, and the number of entries in each cell."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _grid(lo_exponent: int, n_bins: int, steps_per_octave: int) -> tuple[int, in
 def log_histogram(v: NDArray[Any], lo_exponent: int, n_bins: int, steps_per_octave: int, out: Ints) -> None:
     """Add to ``out`` the counts of ``|v|`` on the grid of `log_edges`.
 
-    Bin 0 takes what lies below the grid, 0 and NaN; the last bin what lies above, and infinity.
+    Bin 0 counts values below the grid, 0 and NaN; the last bin counts values above the grid and infinity.
     """
     histogram.histogram_block(plain(v), *_grid(lo_exponent, n_bins, steps_per_octave), out)
 
@@ -58,7 +58,7 @@ def column_log_histogram(
 def column_log_cells(
     V: NDArray[Any], c: Floats | None, lo_exponent: int, n_bins: int, steps_per_octave: int
 ) -> NDArray[np.int16]:
-    """Bins of `column_log_histogram`, those of negative entries ``n_bins`` further."""
+    """Bins of `column_log_histogram`; ``n_bins`` is added for negative entries."""
     out = np.empty(V.shape, dtype=np.int16)
     grid = _grid(lo_exponent, n_bins, steps_per_octave)
     histogram.column_codes_block(plain(V), vector(c, V.shape[1], 0.0), *grid, out)

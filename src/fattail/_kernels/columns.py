@@ -1,8 +1,8 @@
 """The dense kernels for a block stored column by column, as data frames and files store it.
 
 ``places`` are the addresses of the columns, each contiguous and of the type of the array ``like``: files are decoded to
-columns here and there, and to bring them together would cost more than the sums.  A column is swept
-from top to bottom with its own center and scale.  The terms have the same bits as in `dense`.
+separate columns, and copying them into one array would cost more than the sums. A column is summed from top to bottom with its
+own center and scale.  The terms have the same bits as in `dense`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from .dense import FLUSH, JIT, LANES, bound, fold
 from .memory import column_at, room
 from .smooth import MANY, all_values, beyond, far, near, tail_values
 
-STRIP = 512  # rows whose arguments beyond the core are dealt with at once; a multiple of LANES
-MOST = 2 * STRIP + LANES  # not a power of two, lest the same places of arrays compete for the same place of the cache
+STRIP = 512  # rows whose arguments beyond the core are processed together; a multiple of LANES
+MOST = 2 * STRIP + LANES  # not a power of two, to avoid conflicts in the cache
 
 
 @njit(**JIT)
@@ -30,7 +30,7 @@ def argument(v, r, c, center, inverse):
 def _emptied(lanes):
     """Return the sum of the lanes and reset them.
 
-    The compiler can see that nothing else is where ``lanes`` are, as long as no function is given their place.
+    ``lanes`` is not passed to a function, so the compiler knows that it does not overlap other arrays.
     """
     sums = carray(room(LANES, 0.0), LANES)
     for k in range(LANES):
@@ -95,7 +95,7 @@ def _settle(args, count, square, tail, u, h):
 
 @njit(**JIT)
 def _add_all(v, first, last, r, c, center, inverse, square, slope, tail, args, u, h):
-    """Return the sum of the terms of some rows, both polynomials found everywhere, and how many lay beyond the core."""
+    """Return the sum of the terms of some rows, with both polynomials evaluated everywhere, and the number beyond the core."""
     size = last - first
     for k in range(size):
         args[k] = argument(v[first + k], r[first + k], c, center, inverse)

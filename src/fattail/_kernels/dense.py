@@ -1,12 +1,12 @@
 """Column sums of bounded, quantized terms over one dense block of rows.
 
-Every kernel is serial, holds no lock, and is compiled without license to reorder or to fuse: a term has the same bits
+Every kernel is serial, releases the lock, and is compiled without permission to reorder or fuse operations: a term has the same
+bits
 in a vector lane, in a remainder loop, in numpy and in the sparse twin.
-Terms are integers of at most 2**30 held in float64, so sums of up to 2**22 rows are exact, and the
-order of rows, blocks and threads cannot show.  The block is read once.
+Terms are integers of at most 2**30 held in float64, so sums of up to 2**22 rows are exact, and do not depend on the order of
+rows, blocks and threads.  The block is read once.
 
-The last step of each term is a projection that is total on the floats: NaN becomes 0.  Privacy
-rests on that step alone.
+The last step of each term is a projection that is defined for all floats: NaN becomes 0. Privacy depends on that step alone.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .products import JIT, dot_block
 UNIT = 2.0**30
 HUGE = 1.7976931348623157e308
 FLUSH = 1 << 20  # rows between two flushes of the float accumulators
-TILE = 4096  # columns swept before the next row, so that their sums stay in a core's cache
-GROUP = 16384  # terms of the rows that are swept at once
-LEAST = 16  # rows, however wide
-NEAR = 1 << 13  # bytes from what is being added to what memory is asked for
+TILE = 4096  # columns processed before the next row, so that their sums stay in the cache
+GROUP = 16384  # terms of the rows that are processed together
+LEAST = 16  # least number of rows, for any width
+NEAR = 1 << 13  # bytes ahead that are prefetched
 LANES = 32  # partial sums of a row's squares
 
 
@@ -61,7 +61,7 @@ def argument(v, r, c, center, inverse, k):
 
 @njit(**JIT)
 def scaled(values, factor):
-    """Return ``values * factor``; numpy would warn of overflow, or take longer to be told not to than to multiply."""
+    """Return ``values * factor`` without numpy's overflow warnings, whose suppression takes longer than the product."""
     return values * factor
 
 
@@ -105,7 +105,7 @@ def _add_row(V, i, start, size, ri, c, center, inverse, edge, acc):
 
 @njit(**JIT, inline="always")
 def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, center, inverse, edge, acc):
-    """Add a part of four rows: sums and scales come from the cache once for all of them."""
+    """Add a part of four rows; sums and scales are loaded once for all four."""
     for k in range(first, first + size):
         b0 = bound(argument(V[i, start + k], r0, c, center, inverse, k), edge)
         b1 = bound(argument(V[i + 1, start + k], r1, c, center, inverse, k), edge)
@@ -116,9 +116,9 @@ def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, center, inverse, edge
 
 @njit(**JIT)
 def _add_bounded(V, rows, low, size, r, c, inv_s, edge, sums, ahead):
-    """Add the terms of some rows, and ask for the memory ``ahead`` bytes on.
+    """Add the terms of some rows, and prefetch the memory ``ahead`` bytes further.
 
-    Eight columns of four rows at a time, a line of memory each.
+    Eight columns of four rows at a time, a cache line each.
     """
     acc, inverse, center = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
     load(c, low, size, center)
@@ -145,8 +145,8 @@ def _add_bounded(V, rows, low, size, r, c, inv_s, edge, sums, ahead):
 def bound_block(V, r, w, y, level, limit, c, inv_s, edge, out):
     """Add to ``out`` the column sums of ``bound((r V - c) inv_s, edge)``; no c is zero.
 
-    With ``w``, the factors r are found here, by `residuals`: a few rows at a time, which then are in the
-    cache when their terms are added, while memory brings the next ones.
+    With ``w``, the factors r are computed here, by `residuals`: a few rows at a time, so that the rows are still in the cache
+    when their terms are added.
     """
     n, d = V.shape
     group, sums = max(LEAST, GROUP // d // 4 * 4), np.zeros(d)

@@ -41,7 +41,7 @@ def column_histogram_block(V, c, lo_exponent, n_bins, steps, fractions, out):
 
 @njit(**JIT)
 def column_octaves_block(V, c, lo_exponent, n_bins, out):
-    """The same for whole octaves. Without branches, and counting apart from looking, it is ten times as fast."""
+    """The same for whole octaves. Without branches, and with counting separated from reading, it is ten times as fast."""
     n, d = V.shape
     cells = np.empty(d, dtype=np.int64)
     flat = out.reshape(-1)
@@ -50,7 +50,7 @@ def column_octaves_block(V, c, lo_exponent, n_bins, out):
             v = np.float64(V[i, j] - c[j])
             size = v.view(np.int64) & 0x7FFFFFFFFFFFFFFF
             cell = min(max((size >> 52) - 1022 - lo_exponent, 0), n_bins - 1)
-            cell = cell if size <= 0x7FF0000000000000 else 0  # beyond infinity are the NaN
+            cell = cell if size <= 0x7FF0000000000000 else 0  # bits above those of infinity are NaN
             cells[j] = cell + n_bins * (2 * j + (1 if v < 0.0 else 0))
         for j in range(d):
             flat[cells[j]] += 1
@@ -58,8 +58,8 @@ def column_octaves_block(V, c, lo_exponent, n_bins, out):
 
 @njit(**JIT)
 def octaves_block(V, lowest, shift, cells, out):
-    """Write to ``out`` the cell of each entry: ``cells`` for what is below ``2**lowest``, and from there on one more
-    (or one less, if it is negative) for every ``2**shift`` octaves, but at most ``cells`` more.
+    """Write to ``out`` the cell of each entry: ``cells`` for magnitudes below ``2**lowest``, then one more (one less for
+    negative entries) for every ``2**shift`` octaves, up to ``cells`` more.
     """
     n, d = V.shape
     for i in range(n):
@@ -110,9 +110,10 @@ def column_codes_block(V, c, lo_exponent, n_bins, steps, fractions, out):
 
 @njit(**JIT)
 def magnitude_cells_block(V, lo_exponent, octaves, first, last, digits, out):
-    """Write to ``out`` the cell of each entry by magnitude, and as many more as there are cells if it is negative.
+    """Write to ``out`` the cell of each entry by magnitude, and add the number of cells if it is negative.
 
-    Cell 0 takes what lies below ``2**lo_exponent``, and NaN; the last one what lies ``octaves`` octaves above. Those between
+    Cell 0 holds magnitudes below ``2**lo_exponent``, and NaN; the last one those at least ``octaves`` octaves above. Those
+    between
     are octaves; from the ``first`` to before the ``last`` each is cut into ``2**digits`` equal cells.
     """
     n, d = V.shape

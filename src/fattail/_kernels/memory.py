@@ -1,4 +1,4 @@
-"""Memory by address: asking for it before it is needed, columns that lie anywhere, and room on the stack."""
+"""Memory by address: prefetching, columns at any address, and arrays on the stack."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from llvmlite import ir
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
-LINE = 64  # bytes that come together
+LINE = 64  # bytes of a cache line
 
 
 @intrinsic
 def prefetch(typing, place):
-    """Start to bring the cache line at an address closer; any address will do, mapped or not."""
+    """Prefetch the cache line at an address, which need not be mapped."""
 
     def generate(context, builder, signature, arguments):
         pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -33,7 +33,7 @@ def address(V, i, j):
 
 @njit(cache=True, nogil=True)
 def ask(place, size):
-    """Ask for the cache lines of ``size`` bytes from an address on."""
+    """Prefetch the cache lines of ``size`` bytes from an address on."""
     for line in range(np.uint64(0), np.uint64(size), np.uint64(LINE)):
         prefetch(place + line)
 
@@ -42,8 +42,8 @@ def ask(place, size):
 def room(typing, size, like):
     """Return a pointer to a constant number of entries of the type of ``like`` on the stack of the caller.
 
-    The compiler can see that nothing else is there. It cannot for `np.empty`, and so asks before every loop
-    whether two arrays overlap, which takes as long as a short loop.
+    The compiler knows that this memory overlaps nothing else. For `np.empty` it does not, and tests for overlaps before every
+    loop, which takes as long as a short loop.
     """
     count = size.literal_value
 

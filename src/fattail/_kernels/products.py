@@ -1,8 +1,8 @@
 """Products of rows with public vectors and matrices, whose bits depend on the row alone.
 
-BLAS and the compiler's own reordering round a row's product by where the row stands in its block, and a
-table may be kept in any order. Here every sum has one order, written down, of operations that IEEE 754 defines
-to the bit, so neither neighbors nor blocks can show.
+With BLAS, or if the compiler reorders sums, the rounding of a row's product depends on the row's position in its block. Here
+every sum has one fixed order of operations that IEEE 754 defines to the bit, so the result depends neither on other rows nor on
+blocks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba import njit
 
 from .vectors import LANES, ROWS, VECTORS, fma, partial_dot, tile
 
-# No license to reorder or to fuse: the same for all kernels.
+# No permission to reorder or fuse operations, as for all kernels.
 JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
 
 

@@ -16,8 +16,8 @@ from .blocks import Block, Floats, csr_parts, plain, refuse_center, vector
 def dot(block: Block, w: Floats) -> Floats:
     """Return the products of the rows with ``w``, in float64 whatever the rows are stored in.
 
-    A row's product does not depend on the block it is in, nor on its place there, nor on how the row is stored. BLAS
-    promises no such thing, and would copy float32 rows to float64 first.
+    A row's product does not depend on its block, its position there, or how the row is stored. BLAS does not guarantee that,
+    and would copy float32 rows to float64 first.
     """
     parts, w = csr_parts(block), vector(w, len(w), 0.0)
     if parts is not None:
@@ -32,7 +32,7 @@ def dot(block: Block, w: Floats) -> Floats:
 
 
 def product(rows: NDArray[Any], W: NDArray[Any]) -> NDArray[Any]:
-    """Return ``rows @ W`` in the wider type of the two, each row's without regard to the others; see `dot`."""
+    """Return ``rows @ W`` in the wider type of the two; a row's product does not depend on other rows, see `dot`."""
     dtype = np.result_type(np.float32, rows, W)
     out = np.empty((len(rows), W.shape[1]), dtype=dtype)
     products.product_block(plain(np.asarray(rows, dtype=dtype)), plain(np.asarray(W, dtype=dtype)), out)
@@ -50,7 +50,7 @@ def row_dots(V: NDArray[Any], W: NDArray[Any]) -> Floats:
 class Residual:
     """Factors ``V w + level - y`` of the rows, clipped to ``+-limit``: the derivative of a squared or Huber loss.
 
-    Kernels that find them themselves, row by row, read the rows once.
+    Kernels that compute these factors themselves, row by row, read the rows only once.
     """
 
     w: Floats

@@ -1,7 +1,7 @@
 """Column sums of the smoothed map over one dense block of rows.
 
-As in `dense`: integers of at most 2**30 in float64, NaN counts as 0, no license to reorder or to fuse. Products and sums of the
-tail polynomial are rounded once because it says so.
+As in `dense`: integers of at most 2**30 in float64, NaN counts as 0, no permission to reorder or fuse operations. The tail
+polynomial uses explicit fused multiply-adds.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .dense import FLUSH, GROUP, JIT, LEAST, NEAR, TILE, UNIT, argument, clamp, 
 from .memory import address, ask, prefetch, room
 from .vectors import fma
 
-PROBE = 4  # rows that tell how to begin
-MANY = 5  # one argument in so many beyond the core makes it faster to find the tail polynomial everywhere
-LIST = 512  # arguments beyond the core that are dealt with at once
-THESE = 4 * 8  # arguments that are looked at together
+PROBE = 4  # rows that decide which variant to start with
+MANY = 5  # if one argument in so many is beyond the core, it is faster to evaluate the tail polynomial everywhere
+LIST = 512  # arguments beyond the core that are processed together
+THESE = 4 * 8  # arguments that are processed together
 MOST = LIST + THESE
 EIGHTS = TILE // 8 + 1
 
@@ -56,7 +56,7 @@ def far(h, a):
 def tail_values(args, count, square, tail, u, h):
     """Write to ``h`` the tail polynomial at ``args``, three steps of Horner's rule first, then six at a time.
 
-    Longer chains of steps would wait for each other, shorter ones for memory.
+    Longer chains of steps are limited by latency, shorter ones by memory.
     """
     t0, t1, t2, t3 = tail[0], tail[1], tail[2], tail[3]
     for k in range(np.uint64(count)):
@@ -71,12 +71,12 @@ def tail_values(args, count, square, tail, u, h):
 
 @njit(**JIT)
 def all_values(args, count, square, slope, tail, u, h):
-    """Write to ``h`` the smoothed map at ``args``, both polynomials found everywhere; count those beyond the core."""
+    """Write to ``h`` the smoothed map at ``args``, with both polynomials evaluated everywhere; count those beyond the core."""
     tail_values(args, count, square, tail, u, h)
     total = 0
     for k in range(np.uint64(count)):
         a = args[k]
-        h[k] = np.rint(outer(h[k], a) if beyond(a, square) else inner(a, slope))  # one rounding serves either
+        h[k] = np.rint(outer(h[k], a) if beyond(a, square) else inner(a, slope))  # one rounding for both
         total += beyond(a, square)
     return total
 
@@ -85,7 +85,7 @@ def all_values(args, count, square, slope, tail, u, h):
 def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, center, inverse, square, slope, acc):
     """Add the core polynomial of a part of four rows where it is valid; count where it is not.
 
-    Sums and scales come from the cache once for all of them.
+    Sums and scales are loaded once for all four.
     """
     count = 0
     for k in range(first, first + size):
@@ -100,7 +100,7 @@ def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, center, inverse, squa
 
 @njit(**JIT)
 def _settle(waiting, count, square, tail, acc):
-    """Add the tail's values of the arguments that wait."""
+    """Add the tail's values of the listed arguments."""
     args, columns, u, h = waiting
     tail_values(args, count, square, tail, u, h)
     for k in range(np.uint64(count)):
@@ -113,7 +113,7 @@ def _settle(waiting, count, square, tail, acc):
 def _mend(V, i, start, size, r, c, center, inverse, square, tail, noted, many, waiting, listed, acc):
     """List, without a branch, the arguments beyond the core in noted eights of columns of four rows.
 
-    Settle them once they are enough; return how many wait.
+    Evaluate them once there are enough; return how many are listed.
     """
     args, columns, _, _ = waiting
     here = carray(room(THESE, 0.0), THESE)
@@ -138,9 +138,9 @@ def _mend(V, i, start, size, r, c, center, inverse, square, tail, noted, many, w
 
 @njit(**JIT)
 def _add_all(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead):
-    """Add the terms of some rows, ask for the memory ``ahead`` bytes on, and return how many lay beyond the core.
+    """Add the terms of some rows, prefetch the memory ``ahead`` bytes further, and return the number beyond the core.
 
-    Both polynomials are found everywhere.
+    Both polynomials are evaluated everywhere.
     """
     together = max(1, LIST // size)  # rows: loops are long even where rows are short
     args, u, h = np.empty(MOST), np.empty(MOST), np.empty(MOST)
@@ -166,9 +166,9 @@ def _add_all(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead):
 
 @njit(**JIT)
 def _add_core(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead):
-    """Do as `_add_all`, but list the arguments beyond the core, and find the tail polynomial for those alone.
+    """Do as `_add_all`, but evaluate the tail polynomial only for the arguments beyond the core.
 
-    Eight columns of four rows at a time, a line of memory each.
+    Eight columns of four rows at a time, a cache line each.
     """
     acc, inverse, center = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
     args, columns = carray(room(MOST, 0.0), MOST), carray(room(MOST, np.uint32(0)), MOST)

@@ -15,7 +15,7 @@ from numba import njit
 from .dense import JIT, LANES, UNIT, argument, bound, clamp, finite, fold, rescale, shrink
 from .smooth import all_values, beyond, far, near, tail_values
 
-STRIP = 512  # entries whose arguments are put through the smoothed map together
+STRIP = 512  # entries for which the smoothed map is evaluated together
 
 
 @njit(**JIT)
@@ -25,7 +25,7 @@ def bound_rows(data, indices, indptr, r, c, inv_s, edge, out):
     zeros = np.zeros(0 if c is None else d, dtype=np.int64)
     rows = 0
     for i in range(indptr.size - 1):
-        finite_row = abs(r[i]) < math.inf  # else r * 0 is NaN, and an implicit zero counts 0
+        finite_row = abs(r[i]) < math.inf  # otherwise r * 0 is NaN, and an implicit zero counts 0
         rows += finite_row
         last = -1
         for k in range(indptr[i], indptr[i + 1]):

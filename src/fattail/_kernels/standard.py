@@ -8,16 +8,15 @@ from numba import njit
 from .dense import clamp
 from .products import JIT, product_block, row_dot
 
-LARGEST = 1e12  # squares of sums of these are far from the largest single-precision number
-ROWS = 256  # that stay in a core's cache from one step to the next
+LARGEST = 1e12  # largest coordinate: squares of sums are far below the largest single-precision number
+ROWS = 256  # rows that stay in the cache from one step to the next
 
 
 @njit(**JIT)
 def standard_block(V, c, inv_s, constant, out, squares):
     """Write ``(V - c) inv_s`` and a constant to ``out``, and the squared lengths to ``squares``.
 
-    Coordinates are clipped to a size that no length in single precision overflows at; NaN counts as 0. No
-    bound rests on these.
+    Coordinates are clipped so that no length overflows in single precision; NaN counts as 0. No privacy bound depends on this.
     """
     n, d = V.shape
     for i in range(n):
@@ -30,7 +29,8 @@ def standard_block(V, c, inv_s, constant, out, squares):
 
 @njit(**JIT)
 def shaped_block(V, c, inv_s, constant, shape, out, squares, lengths):
-    """Write the rows of `standard_block` times ``shape`` to ``out``, and the lengths of both: the first's squared."""
+    """Write the rows of `standard_block` times ``shape`` to ``out``, with the squared lengths of the former and the lengths of
+    the latter."""
     z = np.empty((ROWS, V.shape[1] + 1), dtype=np.float32)
     for first in range(0, len(V), ROWS):
         last = min(first + ROWS, len(V))

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_HALF = 26  # bits of a mantissa's lower part: 2**36 of either part fit in 64 bits
+_HALF = 26  # bits of the lower part of a mantissa: sums of 2**36 parts fit in 64 bits
 
 
 def exact_sum(x: NDArray[np.float64]) -> float:
@@ -21,7 +21,7 @@ def exact_sum(x: NDArray[np.float64]) -> float:
     parts = np.zeros((2, 2048), dtype=np.int64)
     _add_parts(np.ascontiguousarray(x), parts)
     used = np.flatnonzero(parts.any(axis=0))
-    # Integers from here on; dividing two of them rounds correctly.
+    # Integers from here on; their division rounds correctly.
     total = sum(((int(parts[1, e]) << _HALF) + int(parts[0, e])) << int(e) for e in used)
     return total / (1 << 1075)
 
@@ -86,7 +86,7 @@ def smooth_sensitivity(low, high, t, floor, ceiling):
                 if term > top:
                     top = term
                     chosen[i] = j
-            # One exponential for the pair: its weight alone may underflow.
+            # One exponential for the product: the weight alone may underflow.
             best = max(best, math.exp(-t * (chosen[i] - i + m)) * (H[chosen[i]] - L[i]))
         gap //= 2
     return best

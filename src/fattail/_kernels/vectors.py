@@ -1,7 +1,7 @@
-"""Sums of products in vector registers, in an order that is written down rather than left to the compiler.
+"""Sums of products in vector registers, in a fixed order.
 
-A vector's lanes are rounded one by one as IEEE 754 says, and a fused product and sum is rounded once. So the same row gives
-the same bits on every call. The compiler would do as well as this only with leave to reorder sums.
+IEEE 754 defines the rounding of each lane, and a fused multiply-add is rounded once. So the same row gives the same bits on
+every call. The compiler would be as fast only with permission to reorder sums.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _zeros(kind):
 
 
 def _loaded(builder, data, at, lanes):
-    """Some entries from a place on, wherever it is in memory."""
+    """Load some entries from an address, aligned or not."""
     number = data.type.pointee
     vector = builder.load(builder.bitcast(builder.gep(data, [at]), ir.VectorType(number, lanes).as_pointer()))
     vector.align = _bytes(number)

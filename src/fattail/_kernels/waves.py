@@ -1,4 +1,4 @@
-"""Bounded functions of entries that tell columns apart in any unit."""
+"""Bounded functions of entries (signs, and periodic functions of their logarithm) that work in any unit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .dense import JIT
 def waves_block(V, periods, out):
     """Write signs to the first columns of ``out``, then waves of ``log2 |v|`` with a sign: two phases of each period.
 
-    The bits of a float are its logarithm but for less than a tenth of an octave, exact at whole
-    octaves and monotone between them. A wave falls from 1 to -1 in half a period and rises again.
+    The bits of a float, read as an integer, are its logarithm up to a tenth of an octave, exact at whole octaves and monotone
+    between them. A wave falls from 1 to -1 in half a period and rises again.
     """
     n, d = V.shape
     octaves = np.empty(d)

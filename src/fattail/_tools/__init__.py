@@ -1,1 +1,1 @@
-"""What every layer uses: escaping of names, threads, warnings."""
+"""Tools for every layer: escaping of names, threads, warnings."""

@@ -1,12 +1,12 @@
-"""Where text that somebody else wrote meets a page, a terminal, a spreadsheet or a figure.
+"""Escaping of untrusted text for pages, terminals, spreadsheets and figures.
 
-Column names, account names, labels and everything in a model file are such text. Each medium
+Column names, account names, labels and everything in a model file are untrusted. Each medium
 has one function here, and nothing else in the library writes HTML or CSV:
 
 ========== ==============================================================================
 HTML       `tag` builds elements and escapes every child and attribute that is not `Html`
 terminal   `for_terminal` shows control, escape and bidirectional characters as text
-CSV        `write_csv` quotes by RFC 4180 and disarms what a spreadsheet would compute
+CSV        `write_csv` quotes by RFC 4180 and neutralizes what a spreadsheet would compute
 figures    `for_figure` keeps a dollar sign from starting a formula
 ========== ==============================================================================
 """
@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-# Joiners are part of words in Persian and in Indic scripts; they move nothing.
+# Joiners are part of words in Persian and in Indic scripts, and are harmless.
 _HARMLESS = "\u200c\u200d"
 # What spreadsheets take for the start of a formula, their full-width forms included.
 _FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
@@ -98,12 +98,12 @@ def document(title: str, body: Html) -> str:
 
 
 def _for_html(text: Any) -> str:
-    # Control characters are no text in HTML either, and an override of direction misleads a reader of any page.
+    # Control characters are invalid in HTML, and overrides of the text direction mislead the reader.
     return html.escape(for_terminal(text, lines=True))
 
 
 def for_csv(text: str) -> str:
-    """A cell that no spreadsheet computes: what starts like a formula and is no number gets an apostrophe.
+    """A cell that no spreadsheet computes: text that starts like a formula gets an apostrophe.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def for_csv(text: str) -> str:
     ('\\'=HYPERLINK("http://example.org")', '-1')
     """
     shown = for_terminal(text, lines=True)
-    # A spreadsheet may drop what stands before the formula; control characters are spelled out by now, tab and CR too.
+    # A spreadsheet may drop blanks before a formula; control characters, tab and CR included, are spelled out by now.
     if text.lstrip()[:1] in tuple(_FORMULA) or text[:1] in ("\t", "\r"):
         return shown if _is_number(shown) else f"'{shown}"
     return shown
@@ -131,7 +131,7 @@ def write_csv(stream: Any, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def for_figure(text: Any) -> str:
-    """A label of a figure, in which a dollar sign is a dollar sign."""
+    """A label of a figure, in which a dollar sign does not start a formula."""
     return for_terminal(text, lines=True).replace("\\$", "$").replace("$", r"\$")
 
 

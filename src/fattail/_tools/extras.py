@@ -1,4 +1,4 @@
-"""Packages that only some people need: imported on use, with a word on how to get them."""
+"""Optional packages: imported on use, with a message that says how to install them."""
 
 from __future__ import annotations
 

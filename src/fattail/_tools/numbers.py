@@ -1,4 +1,4 @@
-"""Numbers that guard floating point and change no answer."""
+"""Numbers that prevent division by zero and change no answer."""
 
 from __future__ import annotations
 

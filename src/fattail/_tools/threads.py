@@ -1,4 +1,4 @@
-"""Threads that stay, for work that lets go of the interpreter's lock."""
+"""A pool of threads, for work that releases the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
-# More than any machine has; a slip of the keyboard must not start a million.
+# More than any machine has: a typo must not start a million threads.
 _MOST_THREADS = 4096
 
 
 def thread_count() -> int:
-    """As many as there are cores, unless ``FATTAIL_NUM_THREADS`` says otherwise."""
+    """The number of threads: ``FATTAIL_NUM_THREADS``, or the number of cores."""
     given = os.environ.get("FATTAIL_NUM_THREADS", "") or str(os.cpu_count() or 1)
     if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= _MOST_THREADS):
         raise ValueError(f"FATTAIL_NUM_THREADS must be a number from 1 to {_MOST_THREADS}, got {given[:20]!r}")
@@ -27,7 +27,7 @@ def thread_count() -> int:
 
 
 def together(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Results of all tasks: the first is done here, and so is what no other thread has begun by then."""
+    """Results of all tasks. This thread runs the first task, and then those that no other thread has started."""
     others = [_pool(thread_count(), os.getpid()).submit(task) for task in tasks[1:]]
     first = tasks[0]()
     return [first, *(task() if other.cancel() else other.result() for task, other in zip(tasks[1:], others, strict=True))]
@@ -35,15 +35,15 @@ def together(tasks: Sequence[Callable[[], T]]) -> list[T]:
 
 @lru_cache(maxsize=4)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """A forked process gets its own."""
+    """The pool of a process; a forked process gets its own."""
     return ThreadPoolExecutor(threads, thread_name_prefix="fattail")
 
 
 class _OneBlasThread(ContextDecorator):
-    """BLAS on one thread while a fit or a pass runs: the threads are ours.
+    """Limit BLAS to one thread while a fit or a pass runs.
 
-    After one product on many threads the others spin for a while, in case there is another, and take the cores
-    from a pass that follows. The setting is the process's, so passes on several threads of a worker must count.
+    After a product on several threads, BLAS threads spin for a while and slow down a pass that follows. The limit applies to
+    the process, so nested and parallel uses are counted.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Warnings that point at the caller's line, however deep in the library they arise."""
+"""Warnings that point at the caller's line, from any depth of the library."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ class UtilityWarning(UserWarning):
     """The answer is private but may be useless: the noise is as large as the signal."""
 
 
-# Whose frames lie between a user's line and a warning: this library, those that call it, and what wraps its functions.
+# Packages whose frames are skipped to find the user's line: this library, those that call it, and wrappers of its functions.
 INSIDE = frozenset({"fattail", "sklearn", "joblib", "contextlib"})
-# What loops of scikit-learn have said: Python would repeat it for every fold, since other code there resets its memory.
+# Warnings already given within a loop of scikit-learn: Python would repeat them for every fold, because scikit-learn resets its
+# registry.
 _said: set[tuple[str, str, int]] = set()
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn at the first frame outside, in a cross-validation once. The message may use public numbers and releases only.
+    """Warn at the first frame outside of the library; in a cross-validation only once. The message may use public numbers and
+    releases only.
 
     Examples
     --------
@@ -54,7 +56,7 @@ def warn_leak(message: str) -> None:
 
 
 def scored_by_scikit_learn() -> bool:
-    """Whether one of scikit-learn's scorers is asking, and not a ``score`` of this library that has warned already."""
+    """Whether the caller is a scorer of scikit-learn, and not a ``score`` of this library, which has warned already."""
     for frame in _callers():
         if _package(frame) not in INSIDE or (_package(frame) == "fattail" and frame.f_code.co_name == "score"):
             return False
@@ -64,7 +66,7 @@ def scored_by_scikit_learn() -> bool:
 
 
 def _callers() -> Iterator[FrameType]:
-    """Frames from the one that asks outwards."""
+    """Frames from the caller outwards."""
     frame = inspect.currentframe()
     while frame is not None and (frame := frame.f_back) is not None:
         yield frame

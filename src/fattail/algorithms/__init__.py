@@ -1,1 +1,1 @@
-"""Algorithms: ``papers`` holds the numbered ones, ``auto`` the default methods, ``parts`` what several share."""
+"""Algorithms: ``papers`` holds those of the papers, ``auto`` the default methods, ``parts`` the common parts."""

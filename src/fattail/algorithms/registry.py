@@ -25,15 +25,15 @@ class Method:
     estimators : tuple of str
         Public estimators that offer it.
     paper, algorithm : str
-        Where it comes from.
+        The source.
     claim : str
         The guarantee.
     changed : str
-        What differs from print, and why.
+        What differs from the paper, and why.
     test : str
         The test that attacks the claim.
     function : str
-        Where it is implemented.
+        The function that implements it.
     """
 
     name: str
@@ -61,7 +61,7 @@ def registered(
     claim: str = "(epsilon, delta)-DP, replace one row",
     needs: Needs | None = None,
 ) -> Callable[[F], F]:
-    """Enter an algorithm into the registry, next to its code, and what it needs of a loss.
+    """Add an algorithm to the registry, with what it needs of a loss.
 
     ``estimators`` are names, or `Offered` by a family of the catalog: then a new estimator of that family has the method.
 

@@ -2,7 +2,7 @@
 
 Two kinds. *Replay* runs a fit on a dataset and on its neighbor, feeding the second run the
 releases of the first, and compares every unreleased value with its declared sensitivity:
-exact, and blind to nothing that passes the curator. *Lower bounds* run a fit many times on
+this is exact, and covers everything that passes the curator. *Lower bounds* run a fit many times on
 two neighbors and turn the accuracy of a distinguisher into an epsilon that the truth
 exceeds with a stated confidence. The distinguisher may see the fitted numbers (`attack`), or
 all that the claim covers (`transcript_attack`): every release, each weighed by its likelihood

@@ -1,4 +1,4 @@
-"""All that can be seen of a fitted estimator, in plain types that can be compared."""
+"""All that is visible of a fitted estimator, in plain types that can be compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fattail.results.model_files import save_model
 
 
 def causes(error: BaseException | None) -> list[str]:
-    """Texts of what led to an error: a traceback shows them."""
+    """Messages of an error and of its causes, which a traceback shows."""
     chain = []
     while error is not None:
         chain.append(repr(error))

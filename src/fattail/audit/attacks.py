@@ -34,7 +34,7 @@ class LowerBound:
         How far the attack's error rates lie below what the claimed events allow at any epsilon, not
         only the nominal one; NaN without events. A positive gap refutes the claim, for any mechanism.
     trials : int
-        Runs per dataset on which the bound rests.
+        Runs per dataset that the bound uses.
     """
 
     epsilon: float
@@ -80,7 +80,7 @@ def lower_bound(
     curve = tradeoff(claim) if claim else None
 
     def bounds(cut: float, s0: NDArray[Any], s1: NDArray[Any]) -> tuple[float, float, float]:
-        # One-sided limits at half the risk each: both error rates are below with the confidence.
+        # One-sided limits at half the risk each: both error rates are below their limits with the given confidence.
         level = 1 - (1 - confidence) / 2
         rates = []
         for errors, runs in ((np.sum(s0 > cut), len(s0)), (np.sum(s1 <= cut), len(s1))):
@@ -189,9 +189,9 @@ def transcript_attack(
 
 @contextlib.contextmanager
 def known_order() -> Iterator[None]:
-    """Let the secret order of rows be that of the table, so that neighbors can be built against groups and folds.
+    """Make the secret order of rows that of the table, so that neighbors can be built against groups and folds.
 
-    For a row that is replaced in its place the claim holds given the order, so also for somebody who knows it.
+    If a row is replaced in place, the claim holds given the order, so it also holds for an attacker who knows the order.
     """
 
     def in_place(order: SecretOrder, start: int, stop: int, purpose: bytes) -> NDArray[np.uint64]:
@@ -201,15 +201,15 @@ def known_order() -> Iterator[None]:
         yield
 
 
-# Digits at which `lattice_attack` looks for the grid of a draw: finer ones drown in the rounding of a double.
+# Binary digits at which `lattice_attack` searches for the grid of a draw; finer ones are hidden by the rounding of a double.
 _LATTICE_BITS = 44
 
 
 def lattice_attack(make: Callable[[int], Any], data: Dataset, neighbor: Dataset, *, runs: int = 300, **bound: Any) -> LowerBound:
     """`attack` on noise of a private scale by the grid that its draws lie on.
 
-    Whoever knows a dataset can turn a release back into the normal draw that led to it. A draw with finitely
-    many bits shows them under its own dataset and none under the neighbor, however alike the densities are.
+    An attacker who knows a dataset can compute the normal draw from a release. A draw with finitely many bits lies on a grid
+    under its own dataset and not under the neighbor, however similar the densities are.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a recorded fit and its replay show: how much a pair of neighbors spends, and what differs between them."""
+"""The result of recording a fit and replaying it: what a pair of neighbors spends, and what differs between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fattail.audit.spendings import rho_in
 from fattail.privacy import events
 from fattail.privacy.accountant import epsilon_of
 
-# Privacy maps are rounded up, and integrals are sums.
+# Margin for privacy maps, which are rounded up, and for numerical integrals.
 _ROUNDING = 1 + 1e-6
 
 
@@ -37,7 +37,7 @@ class Spending:
         if not self.spent or self.charged is None:
             return math.inf if self.spent else 0.0
         if isinstance(self.charged, events.Pure):
-            # So many pure releases of a given size: compared one by one, or by their sums if there are more.
+            # Pure releases are compared one by one, or by their sums if there are more than were charged.
             sizes = [e.epsilon for e in self.spent if isinstance(e, events.Pure)]
             few = len(sizes) <= self.charged.count
             return (max(sizes) if few else sum(sizes) / self.charged.count) / self.charged.epsilon / _ROUNDING
@@ -46,7 +46,7 @@ class Spending:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a pair of neighbors shows about a fit.
+    """The result of one pair of neighbors.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Finding:
     early : tuple of str
         Releases that were sampled before the account was charged.
     coarse : tuple of str
-        Releases whose noise lies on a grid that is stretched by a private scale: their last bits tell the data.
+        Releases whose noise lies on a grid with a private step: their last bits depend on the data.
     claim : tuple of (epsilon, delta), or None
         Of the fit's report; None if the fit raised.
     """
@@ -87,7 +87,7 @@ class Finding:
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """In words, all that refutes the claim; empty if nothing does."""
+        """Everything that refutes the claim, in words; empty if nothing does."""
         found = [
             f"{r.release or 'outside of any release'}: moves {r.ratio:.4g} of its charge" for r in self.releases if r.ratio > 1
         ]

@@ -1,4 +1,4 @@
-"""How much likelier the releases of a fit are under its data than under a neighbor."""
+"""The likelihood ratio of the releases of a fit between its data and a neighbor."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fattail.privacy import Bounded, Gaussian, Laplace, SmoothBounded, SmoothNoi
 
 
 def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> float:
-    """Log of how much likelier the releases of one fit of ``data`` were under ``data`` than under ``neighbor``.
+    """Log likelihood ratio of the releases of one fit of ``data``, between ``data`` and ``neighbor``.
 
-    Everything that the curator lets out is weighed, as an onlooker (`fattail.results.progress.watch`) who
-    knows both datasets would: the strongest attack on this pair, by the lemma of Neyman and Pearson.
+    It covers all releases, which an attacker who knows both datasets can see (`fattail.results.progress.watch`). By the lemma
+    of Neyman and Pearson it is the strongest attack on this pair.
     """
     return float(sum(_log_odds(r) for r in releases(fit, data, neighbor)))
 
 
 def _log_odds(r: ReplayedRelease) -> float:
     if not math.isfinite(difference(r.ours, r.theirs)):
-        return math.inf  # what must be public differs
+        return math.inf  # something that must be public differs
     if type(r.mechanism) not in (Gaussian, Laplace, TopK) and not isinstance(r.mechanism, SmoothNoise):
         raise NotImplementedError(f"likelihood of {r.mechanism.kind} releases")
     if isinstance(r.mechanism, TopK):

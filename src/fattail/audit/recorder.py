@@ -1,12 +1,12 @@
-"""Record a fit, replay it on a neighbor, and believe nothing that the library says about itself.
+"""Record a fit and replay it on a neighbor, without relying on anything that the library declares.
 
-The first run is recorded below the library: what goes into every OpenDP measurement, what comes
-out, and every byte asked of the system's random source. The second run, on a neighbor, gets the
+The first run is recorded below the library: the input and output of every OpenDP measurement, and every byte from the system's
+random source. The second run, on a neighbor, gets the
 same outputs and the same bytes. Then
 
-* how far apart the inputs of a measurement lie, put into *its own* privacy map, is what this pair
-  of datasets really spends there, and that must not exceed what was charged for the release;
-* all that can be seen of the fit (numbers, files, warnings, errors, logs, the sequence of releases)
+* the distance between the inputs of a measurement, put into *its own* privacy map, is what this pair of datasets spends there;
+it must not exceed the charge for the release;
+* all that is visible of the fit (numbers, files, warnings, errors, logs, the sequence of releases)
   must be the same: both runs had the same noisy answers, so any difference came from a row.
 
 `fattail.audit.replay` compares values with the sensitivities that the code declares; nothing here
@@ -69,7 +69,7 @@ def record_and_replay(
         theirs = observed(fit, neighbor, tape)
         escapes = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
         if ("error" in ours) != ("error" in theirs):
-            escapes = ["error"]  # of two runs one has no results to compare
+            escapes = ["error"]  # one of the runs has no results to compare
         if tape.left:
             diverged = f"it ends {tape.left} steps early"
     except Diverged as error:
@@ -78,7 +78,7 @@ def record_and_replay(
 
 
 def observed(fit: Callable[..., Any], data: tuple[Any, ...], tape: Tape) -> dict[str, Any]:
-    """All that somebody who is not the curator sees of a fit."""
+    """All that is visible of a fit outside of the curator."""
     seen: dict[str, Any] = {"claim": None}
     text, log, told = io.StringIO(), io.StringIO(), []
     handler = logging.StreamHandler(log)

@@ -1,4 +1,4 @@
-"""Replay of a fit on a neighbor: what every release would have been, had one row been another."""
+"""Replay of a fit on a neighbor: what every unreleased value would have been with one other row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Dataset = tuple[NDArray[Any], ...]
 
 @dataclass(frozen=True)
 class ReplayedRelease:
-    """One release of a fit of some data, and what the neighbor would have put in its place."""
+    """One release of a fit, and the corresponding value for the neighbor."""
 
     mechanism: Mechanism
     rho: float
@@ -28,13 +28,13 @@ class ReplayedRelease:
 
 
 def releases(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[ReplayedRelease]:
-    """All releases of a fit of ``data``, in order; the fit of ``neighbor`` is told that they were its own."""
+    """All releases of a fit of ``data``, in order; the fit of ``neighbor`` receives the same released values."""
     record: list[tuple[Mechanism, float, Bounded, Any]] = []
     release = Curator.release
 
     def first(self: Curator, mechanism: Mechanism, bounded: Bounded) -> NDArray[Any]:
         output = release(self, mechanism, bounded)
-        record.append((mechanism, self.rho(mechanism), bounded, output.copy()))  # the fit may go on in place
+        record.append((mechanism, self.rho(mechanism), bounded, output.copy()))  # the fit may modify it in place
         return output
 
     both: list[ReplayedRelease] = []
@@ -79,7 +79,7 @@ def difference(a: Bounded, b: Bounded) -> float:
 
 @dataclass(frozen=True)
 class Step:
-    """How one release fared: the observed change as a fraction of the declared sensitivity."""
+    """The result for one release: the observed change as a fraction of the declared sensitivity."""
 
     name: str
     ratio: float
@@ -116,13 +116,13 @@ def replay(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[St
 
 
 def moved(steps: list[Step]) -> float:
-    """How much of a fit's budget a pair of neighbors uses: 1 if every release moves by all that it may."""
+    """The share of a fit's budget that a pair of neighbors uses: 1 if every release moves by its full sensitivity."""
     total = sum(step.rho for step in steps)
     return math.sqrt(sum(step.rho * step.ratio**2 for step in steps) / total) if total else 0.0
 
 
 def hostile_rows(d: int, rng: np.random.Generator, like: NDArray[Any] | None = None) -> list[NDArray[np.float64]]:
-    """Finite rows of d numbers chosen to break things: extremes, cancellations, near-copies."""
+    """Hostile finite rows of d numbers: extremes, cancellations, near-copies."""
     signs = rng.choice([-1.0, 1.0], d)
     one = np.zeros(d)
     one[rng.integers(d)] = 1.0
@@ -180,7 +180,7 @@ def fuzz(
 
 
 def hostile_cells(array: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
-    """So many hostile rows, responses or labels to put into an array like this one."""
+    """``count`` hostile rows, responses or labels for an array like this one."""
     if array.ndim == 1 and np.array_equal(array, array.astype(bool)):
         return rng.integers(0, 2, count).astype(array.dtype) if count > 1 else 1 - array[:1]
     pool = hostile_rows(array.shape[1] if array.ndim == 2 else 1, rng, array.reshape(len(array), -1))
@@ -217,7 +217,7 @@ def fuzz_persons(
 def _other_rows(data: Dataset, person: NDArray[Any], who: Any, count: int, rng: np.random.Generator) -> Dataset:
     """The table with ``count`` hostile rows of one person instead of theirs, in another order.
 
-    Persons come first in the same order as before: their places, to which secret labels belong, stay coupled.
+    Persons keep the order of their first rows, so that their secret labels stay the same.
     """
     kept = np.flatnonzero(person != who)
     at = int(np.flatnonzero(person == who)[0])

@@ -1,7 +1,7 @@
 """Privacy loss between two draws of noise ``center + scale sinh(width Z) / width``, computed from scratch.
 
-The three numbers are read off a sampler by feeding it known normal draws, so nothing here depends on
-the constants that the mechanisms were proved with. Width 0 is the normal distribution itself.
+The three numbers are determined by passing known normal draws to a sampler, so nothing here depends on the constants in the
+proofs of the mechanisms. Width 0 is the normal distribution itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SinhNormal:
         return found
 
     def lattice(self, outputs: Floats) -> int | None:
-        """Binary digits of the normal draws behind ``outputs``, if they have few: that would be seen in the last bits.
+        """Binary digits of the normal draws behind ``outputs``, if they have few, which would be visible in the last bits.
 
         Draws on a grid of ``2**-b`` are whole multiples of it when they are computed back, and their phases agree.
         Real draws have phases that cancel: 0.5 is seven standard deviations for 100 outputs. ``outputs`` are one

@@ -1,4 +1,4 @@
-"""What two inputs of one and the same noise spend, whatever was declared."""
+"""What two inputs of the same noise spend, whatever was declared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fattail.privacy import events
 
 @dataclass(frozen=True)
 class Noise:
-    """What an OpenDP measurement says of itself."""
+    """The parameters of an OpenDP measurement."""
 
     metric: str
     measure: str
@@ -45,7 +45,7 @@ class Noise:
             moved = float(np.sum(size**2))
             return (events.Gaussian(1 / math.sqrt(2 * self.unit * moved)),) if moved else ()
         if kind == ("L1", "MaxDivergence"):
-            # Who sees only which entry is largest does not see what moves all of them alike.
+            # Only the index of the largest entry is seen, so a common shift of all entries is not.
             return tuple(events.Pure(self.unit * float(m)) for m in ([width] if self.picking else size) if m)
         if kind == ("LInf", "ZeroConcentratedDivergence"):
             # The log odds of a pick move by the range of the changes: 1 or, two-sided, 2 at the map's distance of 1.
@@ -77,7 +77,7 @@ class SmoothCost:
 
 
 def rho_in(event: events.Event) -> float:
-    """Square of what is proportional to a sensitivity, in zero-concentrated DP where that means something."""
+    """The squared cost, proportional to a squared sensitivity; it is rho of zero-concentrated DP where that is defined."""
     if isinstance(event, events.Approximate):
         return (event.count * event.epsilon) ** 2 / 2
     if isinstance(event, events.SubsampledGaussian):  # at one rate

@@ -28,12 +28,13 @@ from fattail.privacy.peeling import LaplacePeeling
 
 
 class Diverged(BaseException):
-    """The replay took a step that the record does not have; no ``except Exception`` of a fit may hide it."""
+    """The replay took a step that is not in the record. It is a BaseException, so that no ``except Exception`` of a fit hides
+    it."""
 
 
 @dataclass(eq=False)
 class _Step:
-    """One step of a fit: what must be public about it, what is private in it, and what came out."""
+    """One step of a fit: its public part, its private input, and its output."""
 
     kind: str
     public: Any
@@ -45,19 +46,20 @@ class _Step:
 
 
 class Tape:
-    """All steps of a fit in their order; the second time they are compared, and answered from the record."""
+    """All steps of a fit in order; in the replay they are compared and answered from the record."""
 
     def __init__(self, order: Sequence[int] | None = None) -> None:
         self.steps: list[_Step] = []
         self.coarse: tuple[str, ...] = ()
         self._order = order
-        self._plan: list[tuple[str, events.Event | None]] = [("", None)]  # the releases, after all that belongs to none
+        # The releases; the first entry stands for steps outside of any release.
+        self._plan: list[tuple[str, events.Event | None]] = [("", None)]
         self._at = -1  # recording
         self._release = self._count = 0
         self._inside = self._picking = False
 
     def rewind(self) -> None:
-        """From now on, replay."""
+        """Switch from recording to replaying."""
         self._at = self._release = self._count = 0
 
     @property
@@ -86,7 +88,7 @@ class Tape:
 
     def step(self, kind: str, public: Any, private: Any, sample: Callable[[], Any], cost: Any = None) -> Any:
         """Carry out a step and record it; or compare it, and answer from the record."""
-        if self._inside:  # part of a step that is taken as a whole
+        if self._inside:  # within a step that is recorded as a whole
             return sample()
         if self._at < 0:
             self._inside = True
@@ -107,7 +109,7 @@ class Tape:
 
     @contextlib.contextmanager
     def taps(self) -> Iterator[None]:
-        """Everything through which randomness enters, budget is spent, or answers leave."""
+        """Intercept all sources of randomness, all charges and all releases."""
         import opendp.core
 
         invoke, system, release, waive, peel = (
@@ -124,11 +126,11 @@ class Tape:
             return self.step("bytes", size, None, lambda: system(size)) if _is_ours(sys._getframe(1)) else system(size)
 
         def tapped_rows(source: Any, rate: float, size: int) -> Any:
-            # All rows are drawn, so that the changed one is. The charge knows the rate.
+            # The sample is all rows, so that the changed row is in it. The charge accounts for the rate.
             return self.step("rows", (rate, size), None, lambda: np.ones(size, dtype=np.bool_))
 
         def tapped_release(curator: Curator, mechanism: Mechanism, bounded: Any) -> Any:
-            one = replace(mechanism, share=curator.rho(mechanism), count=1, folds=False).event(1.0)
+            one = replace(mechanism, share=curator.rho(mechanism), count=1, folds=False, parts=1).event(1.0)
             self.step("release", (mechanism, one), None, lambda: self._plan.append((mechanism.name, one)))
             self._count += 1
             self._release = self._count
@@ -191,7 +193,7 @@ class Tape:
         return mock.patch.object(SecretOrder, "_drawn", tapped)
 
     def _smooth(self, sample: Callable[..., Any]) -> Callable[..., Any]:
-        """Noise of a private scale is no public measurement of a private value: it is taken as a whole."""
+        """Noise of a private scale is not one OpenDP measurement, so it is recorded as a whole."""
 
         def tapped(mechanism: Any, source: Any, bounded: Any, rho: float) -> Any:
             if self._inside:
@@ -207,19 +209,19 @@ class Tape:
                 outputs = np.array([np.ravel(sample(mechanism, source, bounded, rho)) for _ in range(many)])
                 self._inside = False
                 self.coarse = (mechanism.name,) if noise.lattice(outputs) else ()
-            one = replace(mechanism, share=rho, count=1, folds=False).event(1.0)
+            one = replace(mechanism, share=rho, count=1, folds=False, parts=1).event(1.0)
             public = (mechanism, one, np.shape(bounded._value))
             return self.step("smooth noise", public, noise, lambda: sample(mechanism, source, bounded, rho), SmoothCost(one))
 
         return tapped
 
 
-# They name files at random.
+# These modules use random bytes for file names.
 _LEDGERS = ("fattail.privacy.budget", "fattail.privacy.chain", "fattail.privacy.witness")
 
 
 def _is_ours(frame: FrameType | None) -> bool:
-    """Whether the library asks for bytes for its noise, and nobody to name files or tasks: a ledger, a compiler, a cluster."""
+    """Whether the library requests bytes for its noise, and not a ledger, a compiler or a cluster for names."""
     while frame is not None and frame.f_globals.get("__name__") in ("random", "secrets"):
         frame = frame.f_back
     name = "" if frame is None else str(frame.f_globals.get("__name__"))

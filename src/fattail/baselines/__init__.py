@@ -1,4 +1,4 @@
-"""Competitors that are *not private*: yardsticks for experiments, never for release."""
+"""Estimators that are *not private*: references for experiments, never for release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GradientEM(BaseEstimator):  # type: ignore[misc]
     ----------
     model : {"gaussian_mixture", "mixture_of_regressions", "missing_covariates"}
     noise_scale : float or "auto", default="auto"
-        Standard deviation of the noise; "auto" learns it along.
+        Standard deviation of the noise; "auto" estimates it.
     n_iter : int, default=50
     step : float, default=1.0
     init : "auto" or array, default="auto"
@@ -126,7 +126,7 @@ class IGHT(BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Steps are as long as the curvature along the gradient on the current support allows
-    (normalized hard thresholding); the intercept is fitted along.
+    (normalized hard thresholding); the intercept is fitted too.
 
     Examples
     --------
@@ -158,7 +158,7 @@ class IGHT(BaseEstimator):  # type: ignore[misc]
             curvature = bend * float(np.mean((along - along.mean()) ** 2))
             step = float(gradient[on] @ gradient[on]) / curvature if curvature > 0 else 0.0
             now = float(np.mean(loss.value(z + level, y)))
-            for _ in range(20):  # a new support may bend more than the old: shorten until the loss falls
+            for _ in range(20):  # the curvature may be larger on a new support: shorten the step until the loss decreases
                 new = hard_threshold(w - step * gradient, self.sparsity)
                 moved = np.asarray(X @ new) if sparse.issparse(X) else X[:, new != 0] @ new[new != 0]
                 if float(np.mean(loss.value(moved + level, y))) <= now:
@@ -182,7 +182,7 @@ class AdaHuber(BaseEstimator):  # type: ignore[misc]
         Keep this many coefficients at most, and fit them again without the penalty.
     robustness, penalty : float
         Multiples of the theoretical threshold ``sigma sqrt(n / log d)`` and penalty
-        ``sigma sqrt(log d / n)``; sigma is the median absolute residual, found along the way.
+        ``sigma sqrt(log d / n)``; sigma is the median absolute residual of the current fit.
     n_iter : int
 
     Attributes

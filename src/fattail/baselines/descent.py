@@ -1,4 +1,4 @@
-"""Gradient descent without privacy, plain and robust: what the private linear models are measured against."""
+"""Gradient descent without privacy, plain and robust: references for the private linear models."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Estimators in scikit-learn's manner: parameters, validation, one call of an algorithm, attributes."""
+"""scikit-learn estimators: they check parameters, validate the data, call one algorithm and store its result."""

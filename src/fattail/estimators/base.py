@@ -1,4 +1,4 @@
-"""What all estimators share: validation in scikit-learn's manner, a curator, a report."""
+"""The base class of all estimators: validation as in scikit-learn, a curator, a report."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters are fields of a dataclass, so that a subclass lists only those it adds: scikit-learn
     reads them all from the signature of the constructor that this makes.
 
-    A ``fit`` is: ``_check_parameters`` (before data are touched), ``_private_data``, ``_admit`` (a
-    curator; the number of rows where that is private; then ``_announce``, what public numbers tell,
-    before the charge), an algorithm, then public attributes and ``privacy_``. It starts by forgetting
-    what an earlier fit released, since that was paid for by another budget.
+    A ``fit`` has these steps: ``_check_parameters`` (before data are read), ``_private_data``, ``_admit`` (makes a curator,
+    releases the number of rows where it is private, and calls ``_announce``, which gives warnings from public numbers before
+    the charge), an algorithm, then public attributes and ``privacy_``. It first removes the attributes of an earlier fit, which
+    another budget paid for.
     """
 
     # The default delta is 1 / (10 n) for 100,000 rows, the most that docs/choosing-epsilon.md advises. `_announce` warns of more
@@ -56,11 +56,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     privacy_: PrivacyReport = field(init=False)
 
     _methods: ClassVar[tuple[str, ...]] = ()
-    # Those of them that look at all rows at once, so that no stream of rows will do.
+    # Methods that need all rows in memory, so that a stream is refused.
     _at_once: ClassVar[tuple[str, ...]] = ()
-    # Parameters that some methods alone use, and these methods.
+    # Parameters that only some methods use, and those methods.
     _used_by: ClassVar[dict[str, tuple[str, ...]]] = {}
-    # Those that need the exact number of rows, so that it must be public.
+    # Methods that need the exact number of rows, so that it must be public.
     _need_n: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -69,45 +69,50 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             cls.fit = _afresh(vars(cls)["fit"])
 
     def _forget(self) -> None:
-        """Remove what fits have set: names that end in an underscore, as everywhere in scikit-learn."""
+        """Remove fitted attributes: names that end in an underscore, as in scikit-learn."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
     def _announce(self, data: PrivateData) -> None:
-        """Say what public numbers tell about the promise and the answer, before anything is charged."""
+        """Warn of a weak guarantee or a noisy answer, from public numbers, before anything is charged."""
         if self.epsilon > 10:
             odds = f"exp({self.epsilon:g})" if self.epsilon > 700 else f"{math.exp(self.epsilon):.2g}"
-            warn_leak(f"epsilon={self.epsilon:g} promises little: what is known of a person may change by a factor of {odds}")
+            warn_leak(
+                f"epsilon={self.epsilon:g} is a weak guarantee: the odds of any conclusion about a person may change by a "
+                f"factor of {odds}"
+            )
         if self.delta * data.n > 1:
             warn_leak(
-                f"delta={self.delta:g} is more than 1 / n for {data.n} {data.unit}s: to publish a {data.unit} at random would "
-                "meet such a claim; choose it far below 1 / n"
+                f"delta={self.delta:g} is more than 1 / n for {data.n} {data.unit}s: publishing a random {data.unit} would "
+                "satisfy such a claim; choose it far below 1 / n"
             )
 
     def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
-        """Say that the answer will be mostly noise, where ``noise`` exceeds ``most``; it falls with the rows to ``1 / power``.
+        """Warn that the answer will be mostly noise if ``noise`` exceeds ``most``.
 
-        Both are public arithmetic, and say when the error of a fit was about the size of what it estimates.
+        The noise falls with the number of rows to the power ``-1 / power``. Both are public arithmetic. ``most`` is the level
+        at which the error of a fit was about as large as what it estimates.
         """
         if noise > most:
             rows = math.ceil((3 * noise / most) ** power * data.n)
             warn_utility(
                 f"{data.n:,} {data.unit}s are few for {data.d:,} columns at epsilon={self.epsilon:g} and "
-                f"method={self.method!r}: noise will be about as large as the signal; {rows:,} {data.unit}s would do"
+                f"method={self.method!r}: noise will be about as large as the signal; about {rows:,} {data.unit}s are needed"
             )
 
     def _warn_of_scores(self, asked: bool = True) -> None:
-        """Say that a score is outside the guarantee; with ``asked=False``, only where scikit-learn makes one of predictions."""
+        """Warn that a score is outside the guarantee; with ``asked=False``, only if scikit-learn computes one from
+        predictions."""
         if asked or scored_by_scikit_learn():
             warn_leak(
                 f"a score of {type(self).__name__} is computed from the rows it is given, without noise: on private rows it is "
-                "outside the guarantee, whoever paid for the fit"
+                "outside the guarantee"
             )
 
     def _check_parameters(self) -> None:
         check_budget(self.epsilon, self.delta)
         noise_source(self.random_state)
-        thread_count()  # an environment that means nothing must not show after the charge
+        thread_count()  # an invalid environment variable must raise before the charge
         defaults = type(self)().get_params(deep=False)
         for name, value in self.get_params(deep=False).items():
             check_type(name, value, defaults[name])
@@ -115,13 +120,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"method must be one of {', '.join(self._methods)}; got {self.method!r}")
         if self.relation not in RELATIONS:
             raise ValueError(f"relation must be one of {', '.join(RELATIONS)}; got {self.relation!r}")
-        if self.missing not in (*HOW, "raise"):  # as it was called once
+        if self.missing not in (*HOW, "raise"):  # the former name of "error"
             raise ValueError(f"missing must be one of {', '.join(HOW)}; got {self.missing!r}")
         if self._n_is_private() and self.method in self._need_n:
             others = ", ".join(m for m in self._methods if m not in self._need_n)
             raise ValueError(
                 f"method={self.method!r} needs the exact number of rows, which relation={self.relation!r} with "
-                f"missing={self.missing!r} keeps private; these methods do without: {others}"
+                f"missing={self.missing!r} keeps private; these methods do not need it: {others}"
             )
 
     def _check_used(self) -> None:
@@ -131,17 +136,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{name} is not used by method={self.method!r}; it is for {', '.join(methods)}")
 
     def _is_default(self, name: str) -> bool:
-        """Whether a parameter was left as it is."""
+        """Whether a parameter has its default value."""
         value, default = getattr(self, name), type(self).__dataclass_fields__[name].default
         return value is default or (np.ndim(value) == 0 and bool(value == default))
 
     def _n_is_private(self) -> bool:
-        """Whether the number of rows (of persons) is released before anything else, and nothing else of it is used."""
+        """Whether the number of rows (of persons) is private: it is released first, and only the release is used."""
         return self.relation == "add-remove" or self.missing == "drop"
 
     @property
     def _how(self) -> str | None:
-        """What becomes of missing cells; None leaves them to the method."""
+        """How missing cells are handled; None leaves them to the method."""
         return "error" if self.missing == "raise" else self.missing
 
     def _private_data(
@@ -155,18 +160,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         ensure_min_samples: int = 1,
         ensure_all_finite: bool | str = True,
     ) -> PrivateData:
-        """Bring the rows through the door, validate as scikit-learn does, and take custody of them.
+        """Read the rows in canonical form, validate them as scikit-learn does, and wrap them in `PrivateData`.
 
-        With ``missing="error"`` NaN or infinity raises here, and so does a label that ``labels`` does not declare: that is the
-        curator's check of the file, not a release. Streams (files, clusters) are read once for it.
+        With ``missing="error"``, NaN, infinity and undeclared labels raise here. That is a check for the holder of the data,
+        not a release. Streams (files, clusters) are read once for it.
         """
         self._check_used()
         how = self._how if ensure_all_finite is True else None
         if isinstance(X, PrivateData):
             if person is not None:
-                raise ValueError("PrivateData already knows whose rows it holds: pass person= where it is made")
+                raise ValueError("pass person= to PrivateData, not to fit")
             if X.is_counted == (how == "drop"):
-                raise ValueError('missing="drop" must be said both where PrivateData is made and to the estimator')
+                raise ValueError('missing="drop" must be given both to PrivateData and to the estimator')
             return self._stream(X if labels is None else X.with_labels(labels), accept_sparse, ensure_min_samples)
         if is_stream(X):
             return self._stream(PrivateData(X, y, labels=labels, person=person, missing=how), accept_sparse, ensure_min_samples)
@@ -200,7 +205,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return PrivateData(X, y, person=person, missing="drop" if how == "drop" else None)
 
     def _stream(self, data: PrivateData, accept_sparse: bool, ensure_min_samples: int) -> PrivateData:
-        """The checks that need no row."""
+        """Checks that read no row."""
         data = data.for_one_fit()
         name = type(self).__name__
         if data.is_sparse and not accept_sparse:
@@ -217,7 +222,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return data
 
     def _admit(self, data: PrivateData, share: float = 1.0, seed: int = 0) -> tuple[PrivateData, Curator]:
-        """The data as a method may see them, and the curator of its releases, for a ``share`` of the budget."""
+        """The data that a method may use, and the curator of its releases, for a ``share`` of the budget."""
         if not self._n_is_private():
             self._announce(data)
             return data, self._curator(data, share, seed)
@@ -233,7 +238,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return share * self.epsilon, share * self.delta
 
     def _terms(self, data: PrivateData, seed: int) -> dict[str, Any]:
-        """What a curator needs to know besides the budget."""
+        """The curator's parameters other than the budget."""
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return {
             "random_state": None if self.random_state is None else int(self.random_state) + seed,
@@ -254,7 +259,7 @@ def _target(y: Any, labels: Labels | None, *, strict: bool) -> Any:
 
 
 def _afresh(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """A ``fit`` that leaves nothing of an earlier one behind, nor of itself where it fails."""
+    """A ``fit`` that first removes the attributes of an earlier fit, and its own if it fails."""
 
     @functools.wraps(fit)
     def wrapper(self: PrivateEstimator, *data: Any, **options: Any) -> Any:

@@ -31,8 +31,8 @@ class LinearRegressor(Responses, LinearModel):
             Rows are people; columns may be in any unit.
         y : array of shape (n,)
         person : array of shape (n,) or column name, optional
-            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
-            their rows contribute. Without it, a row is a person.
+            The id of the person each row belongs to. A person is then protected with all of their rows, and counts once, by the
+            average contribution of their rows. Without it, a row is a person.
 
         Returns
         -------
@@ -61,11 +61,11 @@ class DPLinearRegression(LinearRegressor):
     coef_ : array of shape (d,)
     intercept_ : float
     standard_errors_ : array of shape (d,)
-        Sampling and privacy noise together (``method="auto"``).
+        Standard errors from sampling and privacy noise (``method="auto"``).
     interval_ : array of shape (d, 2)
         Ends of approximate intervals of the coefficients, of level ``confidence`` (``method="auto"``).
     intercept_standard_error_ : float
-        That of the intercept (``method="auto"``).
+        Standard error of the intercept (``method="auto"``).
     n_iter_ : int
     privacy_ : PrivacyReport
 
@@ -98,8 +98,8 @@ class DPHuberRegressor(LinearRegressor):
     Parameters
     ----------
     threshold : float or "auto"
-        Residual, in units of the response, beyond which the loss is linear. ``"auto"`` lets the
-        method choose it privately, for the least error of the coefficients.
+        Residual, in units of the response, beyond which the loss is linear. ``"auto"`` lets the method choose it privately, for
+        the smallest error of the coefficients.
     {parameters}
 
     Attributes
@@ -113,8 +113,8 @@ class DPHuberRegressor(LinearRegressor):
 
     Notes
     -----
-    With skewed noise the intercept is that of a Huber location, not of the mean; the slopes agree
-    with those of least squares when noise and features are independent.
+    With skewed noise the intercept estimates a Huber location, not the mean. The slopes agree with those of least squares if
+    noise and features are independent.
 
     {privacy}
 
@@ -147,9 +147,9 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     Parameters
     ----------
     classes : array of two labels
-        The labels, negative first. They are declared, not read from the data, because a label's presence would tell. A
-        categorical type of ``y`` (pandas ``category``, polars ``Enum``) declares them too. Another label in memory is
-        refused, as NaN is; in a stream or file, which is not read for a check, its row counts as a bad one: zero in the sums.
+        The labels, negative first. They are declared, not read from the data, because the presence of a label is private. A
+        categorical type of ``y`` (pandas ``category``, polars ``Enum``) declares them too. Any other label in memory raises,
+        like NaN. In a stream or file, which is not read for a check, its row contributes zero to the sums.
     {parameters}
 
     Attributes
@@ -193,8 +193,8 @@ class DPLogisticRegression(TwoLabels, LinearModel):
         y : array of shape (n,)
             Labels, of the two in ``classes``.
         person : array of shape (n,) or column name, optional
-            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
-            their rows contribute. Without it, a row is a person.
+            The id of the person each row belongs to. A person is then protected with all of their rows, and counts once, by the
+            average contribution of their rows. Without it, a row is a person.
 
         Returns
         -------

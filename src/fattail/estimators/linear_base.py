@@ -73,7 +73,7 @@ _PARAMETERS = """epsilon, delta : float
 _PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the number of rows is public.
     Every access to the data is a sum of row contributions bounded at the last step, released with
     Gaussian noise and composed exactly; no property of the data is assumed, so the claim holds for
-    any input. Accuracy asks for rows that are independent draws. Proofs lie beside the code in
+    any input. Accuracy assumes independent rows. Proofs are beside the code in
     ``robust/``; every method is fuzzed and audited by ``tests/contracts/test_methods.py``.
 
     *Cross-validation* spends the budget once per fold and per candidate: k fits on overlapping rows
@@ -92,11 +92,11 @@ ALGORITHMS: dict[str, Any] = {
 }
 
 DESCENTS = ("smoothed", "median_of_means", "trimmed", "clipped")
-# Steps times their length, in units of the curvature, that leave exp(-3), a twentieth, of the first error.
+# Number of steps times their length, in units of the curvature, after which exp(-3), a twentieth, of the first error is left.
 CONVERGED = 3.0
 
-# Noise of a mean of unit rows beyond which slopes erred by half of themselves or more, on t(4) columns with t(3) noise and
-# labels, 3 and 20 of them, 300 to 30,000 rows; at a third of it by a fifth.
+# Noise of a mean of unit rows above which the relative error of slopes was at least one half, on 3 and 20 t(4) columns with
+# t(3) noise or labels, 300 to 30,000 rows. At a third of that noise it was a fifth.
 MOST_NOISE = {
     "auto": 0.06,
     "clipped": 0.06,
@@ -108,7 +108,7 @@ MOST_NOISE = {
 
 
 MOST_NAMES = 5
-"""Columns that a warning names."""
+"""Most columns that a warning names."""
 
 
 def documented(cls: Any) -> Any:
@@ -155,7 +155,7 @@ class LinearModel(LinearPredictor):
         raise NotImplementedError
 
     def _algorithm(self) -> Any:
-        """The function that ``method`` names; ``auto`` has one for the losses of this library and one for any other."""
+        """The function of ``method``; ``auto`` has one for the losses of this library and one for all others."""
         return auto_canonical if self.method == "auto" and type(self._loss()) not in OWN else ALGORITHMS[self.method]
 
     def _check_parameters(self) -> None:
@@ -187,7 +187,8 @@ class LinearModel(LinearPredictor):
             raise ValueError("splitting gives each step its own rows; batch_size draws them: choose one")
 
     def _check_steps(self, loss: Loss) -> None:
-        """Refuse steps of one over a promised curvature that is far above the real one: they would stop close to zero."""
+        """Refuse steps of length one over a promised curvature that is far above the actual one: the coefficients would stay
+        near zero."""
         ratio = curvature_near_zero(loss) / loss.curvature
         descent = self._descent()
         if self.method not in DESCENTS or type(loss) in OWN or ratio >= 0.5 or descent.n_iter * descent.step * ratio >= CONVERGED:
@@ -237,7 +238,7 @@ class LinearModel(LinearPredictor):
         super()._announce(data)
         if self.method == "auto" and hopeless(data.n, data.d, self.epsilon, self.delta):
             warn_utility(
-                f"{data.n:,} rows cannot show one of {data.d:,} columns at epsilon={self.epsilon:g}: only an intercept will be "
+                f"{data.n:,} rows are too few for {data.d:,} columns at epsilon={self.epsilon:g}: only an intercept will be "
                 "fitted; the sparse estimators are for more columns than rows"
             )
             return
@@ -261,13 +262,13 @@ class LinearModel(LinearPredictor):
             self._warn_of_hidden(np.flatnonzero(np.isinf(self.standard_errors_)))
 
     def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
-        """Name the columns that take no part in the model, as the released counts show no spread of theirs."""
+        """Name the columns that are left out of the model because the released counts show no spread of theirs."""
         if hidden.size:
             names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
             listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
             warn_utility(
-                f"no spread shows at epsilon={self.epsilon:g} in {hidden.size} of {self.n_features_in_} columns ({listed}): "
-                "their coefficients are 0 and their intervals infinite"
+                f"no spread is visible above the noise in {hidden.size} of {self.n_features_in_} columns ({listed}) at "
+                f"epsilon={self.epsilon:g}: their coefficients are 0 and their intervals infinite"
             )
 
 
@@ -283,9 +284,8 @@ def refuse(unsupported: dict[str, Any]) -> None:
 
 
 def check_target(loss: Loss, y: Any) -> None:
-    """Refuse a negative response where the loss is for nonnegative ones: like NaN, that is the curator's check of the file.
-
-    A response in a stream is not read for it. Its row is bounded like any other.
+    """Refuse a negative response if the loss is for nonnegative ones. Like NaN, that is a check for the holder of the data.
+    Streams are not read for it; there such a row is bounded like any other.
     """
     if loss.promise.target != "nonnegative" or (not isinstance(y, list | tuple | np.ndarray) and not hasattr(y, "to_numpy")):
         return

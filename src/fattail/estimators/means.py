@@ -31,10 +31,10 @@ from fattail.rows.frames import is_column, is_frame
 from fattail.rows.sources import gathered
 
 Floats = NDArray[np.float64]
-# Columns of which each has its own number of cells get noise of their own, also from a seed.
+# With missing="drop", each column has its own curator; this offset gives each its own seed.
 _NEXT_SEED = 1 << 41
-# Noise of a mean of unit rows beyond which means erred by about the size of the data: `local` with a moment bound, `local` that
-# buys its location and scale, `trimmed`. Measured on made-up data when the warning was added.
+# Noise of a mean of unit rows above which the error of a mean was about as large as the data: `local` with a moment bound,
+# `local` with a private scale ("bought"), `trimmed`. Measured on synthetic data when the warning was added.
 MOST_NOISE = {"local": 0.4, "local bought": 0.2, "trimmed": 0.06}
 
 
@@ -47,8 +47,8 @@ class DPMean(PrivateEstimator):
     epsilon, delta : float
         Privacy budget for everything that ``fit`` releases, under replacement of one row.
     method : {"auto", "truncated", "smoothed", "median_of_means", "trimmed", "local"}
-        "auto" needs nothing and is meant for all data; the others are the methods of the
-        papers, for comparison or where their assumptions are known to hold.
+        "auto" needs no other parameter and is meant for all data. The others are the methods of the papers, for comparison or
+        where their assumptions are known to hold.
     random_state : int, optional
         Reproducible noise for experiments, which is not private. Secure noise by default.
     ledger : account, optional
@@ -56,8 +56,8 @@ class DPMean(PrivateEstimator):
     moment : float or "auto"
         Order, in (1, 2], of the absolute moment that ``moment_bound`` bounds; 2 by default.
     moment_bound : float, array of shape (d,) or "auto"
-        What the papers assume known: ``E|x|**moment`` is at most this. "auto" buys a private
-        estimate of location and scale instead. Not used by ``method="auto"``.
+        Upper bound of ``E|x|**moment``, which the papers assume known. "auto" spends budget on a private estimate of location
+        and scale instead. Not used by ``method="auto"``.
     groups : int
         For "median_of_means": an odd number of groups.
     confidence : float
@@ -66,10 +66,10 @@ class DPMean(PrivateEstimator):
         Which tables are neighbors. With "add-remove" the number of rows (of persons) is private too: it is released first, at
         6 % of epsilon. Not for "trimmed" and "local".
     missing : {"error", "zero", "drop"}
-        What becomes of cells that are no finite number. "error": the table is refused. "zero": they count as 0. "drop": the mean
-        of a column is that of its present cells, and how many there are is private; each column then gets its part of the budget.
+        How cells that are not finite numbers are handled. "error": the table is refused. "zero": they count as 0. "drop": the
+        mean of a column is that of its present cells, whose number is private; the columns divide the budget.
     weight : {"persons", "rows"}
-        What counts once, with ``person=``. "rows" is the mean over rows, up to a private cap on the rows per person beyond
+        What has weight one, with ``person=``. "rows" is the mean over rows, up to a private cap on the rows per person beyond
         which a person's rows count less; for method "auto", the relation "replace-one" and no dropped rows.
 
     Attributes
@@ -128,8 +128,8 @@ class DPMean(PrivateEstimator):
         X : array, frame, CSR matrix of shape (n, d), or a source of rows
         y : ignored
         person : array of shape (n,) or column name, optional
-            Whose row each is. A person is then protected with all of their rows, and counts once: what is estimated is the
-            mean over persons of the mean of their rows. Without it, a row is a person.
+            The id of the person each row belongs to. A person is then protected with all of their rows, and counts once: the
+            estimate is of the mean over persons of the mean of their rows. Without it, a row is a person.
 
         Returns
         -------
@@ -152,7 +152,7 @@ class DPMean(PrivateEstimator):
         return self
 
     def _fit_rows(self, data: PrivateData) -> DPMean:
-        """Every row counts once, up to a cap."""
+        """Fit with ``weight="rows"``: every row counts once, up to a cap on the rows per person."""
         seeds = itertools.count(0, _NEXT_SEED)
         self._announce(data)
         check_room(self.ledger, [self._budget(share) for share in SHARES.all])
@@ -164,7 +164,7 @@ class DPMean(PrivateEstimator):
         return self
 
     def _fit_part(self, data: PrivateData, j: int, parts: int) -> None:
-        """Part j of the columns, with its part of the budget."""
+        """Fit part j of the columns with its share of the budget."""
         data, curator = self._admit(data, 1 / parts, j * _NEXT_SEED)
         estimate = self._algorithm(j if parts > 1 else None)(curator, data)
         value, interval, report = estimate.value, estimate.interval(self.confidence), curator.report()
@@ -175,7 +175,8 @@ class DPMean(PrivateEstimator):
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
-        # The noise of one released mean of rows of unit size. Where the location is bought, its own check says more.
+        # The noise of one released mean of rows of unit size. Where location and scale are estimated, the pilot has its own
+        # check.
         noise = 2 * math.sqrt(data.d) * gaussian_multiplier(self.epsilon, max(self.delta, TINY)) / data.n
         bought = is_auto(self.moment_bound)
         if self.method == "local":
@@ -202,7 +203,7 @@ class DPMean(PrivateEstimator):
         if self.weight == "rows" and (self.method != "auto" or self._n_is_private()):
             raise ValueError(
                 'weight="rows" needs method="auto", relation="replace-one" and missing="error" or "zero"; '
-                'weight="persons" serves all'
+                'weight="persons" works with all'
             )
         if self.groups < 1 or self.groups % 2 == 0:
             raise ValueError(f"groups must be odd and positive, got {self.groups!r}")
@@ -230,14 +231,14 @@ class DPMean(PrivateEstimator):
 
 
 class LocalRandomizer:
-    """What one person runs before anything leaves their device (dpem2020 Theorem 3).
+    """Randomize one person's row on their own device (dpem2020 Theorem 3).
 
     Parameters
     ----------
     epsilon, delta : float
-        Budget of one answer; a person who answers T times spends T times.
+        Budget of one answer; T answers of one person spend T times as much.
     scale : float or array of shape (d,)
-        Beyond about this size, values are bounded. Agreed upon beforehand, for instance
+        Size at which values are bounded. It must be agreed upon beforehand, for instance
         ``dpem2020.balanced_scale(second_moment, sqrt(n), noise)``.
     random_state : int, optional
         Reproducible noise, which is not private.

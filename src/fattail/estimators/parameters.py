@@ -1,7 +1,5 @@
-"""What a parameter can be at all, checked before data are touched and anything is charged.
-
-Estimators add what holds between parameters. What is wrong with the kind or the size of one must
-not show in the middle of a fit, when the budget is spent.
+"""Types and ranges of parameters, checked before data are read and anything is charged. Estimators add checks of parameters
+against each other. A parameter of a wrong type or size must not fail in the middle of a fit, after the charge.
 """
 
 from __future__ import annotations
@@ -20,18 +18,18 @@ NUMBERS = COUNTS | {
 # A number, or one for each column.
 LISTS = frozenset({"feature_scale", "init", "moment_bound"})
 
-# Sizes whose products and squares are floats, too, and counts that machines can count.
+# Numbers outside this range could overflow or underflow when squared; counts must fit into 32 bits.
 SMALLEST, LARGEST, MOST = 1e-100, 1e100, 2**31 - 1
 
 
 def check_type(name: str, value: Any, default: Any) -> None:
-    """Refuse a flag that is neither true nor false, and a number that is none or whose square is none.
+    """Refuse a flag that is not a bool, and a number of another type or outside the range.
 
     Parameters
     ----------
     name : str
     value, default : object
-        What was given, and what the parameter is if nothing is: "auto" and None pass where they are that.
+        The given value and the default. A default of "auto" or None is accepted as it is.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What fitted linear models do with new rows. All of it is post-processing and costs no budget."""
+"""Predictions of fitted linear models. All of it is post-processing and costs no budget."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LinearPredictor(PrivateEstimator):
 
 
 class Scores:
-    """A ``score`` that says what it is; put it before scikit-learn's mixins."""
+    """A ``score`` that warns that it is not private; put it before scikit-learn's mixins."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """As in scikit-learn, with a `PrivacyLeakWarning`: it is computed from these rows, without noise."""

@@ -62,8 +62,8 @@ class DPSparseRegressor(Responses, SparseModel):
             Rows are people.
         y : array of shape (n,)
         person : array of shape (n,) or column name, optional
-            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
-            their rows contribute. Without it, a row is a person.
+            The id of the person each row belongs to. A person is then protected with all of their rows, and counts once, by the
+            average contribution of their rows. Without it, a row is a person.
 
         Returns
         -------
@@ -137,8 +137,8 @@ class DPSparseClassifier(TwoLabels, SparseModel):
         y : array of shape (n,)
             Labels, of the two in ``classes``.
         person : array of shape (n,) or column name, optional
-            Whose row each is. A person is then protected with all of their rows, and counts once, by the average of what
-            their rows contribute. Without it, a row is a person.
+            The id of the person each row belongs to. A person is then protected with all of their rows, and counts once, by the
+            average contribution of their rows. Without it, a row is a person.
 
         Returns
         -------

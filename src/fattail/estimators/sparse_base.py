@@ -1,4 +1,4 @@
-"""What the two sparse estimators share."""
+"""The common part of the two sparse estimators."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ ALGORITHMS: dict[str, Any] = {
     "two_stage": two_stage,
 }
 ALL_METHODS = tuple(ALGORITHMS)
-# Methods of a number of steps that a user may set.
+# Methods with steps, whose number a user may set.
 STEPPING = tuple(m for m in ALL_METHODS if m not in ("auto", "knowledge_transfer", "two_stage"))
-# Parameters that some methods alone use, and these methods.
+# Parameters that only some methods use, and those methods.
 USED_BY = {
     **dict.fromkeys(("feature_clip", "response_clip"), ALL_METHODS[1:]),
     **dict.fromkeys(("n_iter", "step", "radius", "splitting"), STEPPING),
@@ -54,29 +54,29 @@ USED_BY = {
     "feature_scale": ("auto",),
     "public_features": ("knowledge_transfer",),
 }
-# Noise of selecting ``sparsity`` of d columns, as a share of the rows, beyond which coefficients erred by half of themselves
-# or more: 3 and 10 of 50 and 500 uniform columns, t(3) noise and labels, 100 to 10,000 rows.
+# Noise of selecting ``sparsity`` of d columns, as a share of the rows, above which the relative error of coefficients was at
+# least one half: 3 and 10 of 50 and 500 uniform columns, t(3) noise and labels, 100 to 10,000 rows.
 MOST_NOISE = {**dict.fromkeys(ALGORITHMS, 0.04), "auto": 0.12, "iht_squared": 0.012, "two_stage": 0.012}
-# What finding the size of features and responses needs at least, on the same scale.
+# Least value of that noise: finding the scales of features and responses costs so much.
 LEAST_LOOKS = {**dict.fromkeys(ALGORITHMS, 5.0), "auto": 8.0}
-# Largest coefficient that is returned: the square of it is a float, so that predictions and norms do not overflow.
+# Largest coefficient that is returned: its square is a finite float, so that predictions and norms do not overflow.
 LARGEST = 1e150
 
 _PARAMETERS = """sparsity : int or "auto"
-        Largest number of coefficients that are not zero. "auto" takes as many columns as the
-        budget can tell from noise and drops those whose coefficient noise explains.
+        Largest number of coefficients that are not zero. "auto" takes as many columns as the budget allows and drops those
+        whose coefficients noise could explain.
     epsilon, delta : float
         The guarantee: everything that is fitted is (epsilon, delta)-differentially private under
         replacement of one row.
     method : str
-        ``"auto"`` needs nothing else and is the most accurate. {methods}
+        ``"auto"`` needs no other parameter and is the most accurate. {methods}
     fit_intercept : bool
         The methods of the papers have no intercept; for them it is a private center of the
         response.
     feature_scale : array of shape (d,), optional
-        Public unit of each column, for ``"auto"``. Columns may be in any unit, and those that are
-        chosen have theirs measured; in CSR rows columns should be of similar size without this. They
-        should be centered or mostly zero.
+        Public unit of each column, for ``"auto"``. Dense columns may be in any unit; the units of chosen columns are estimated
+        privately. Without this parameter, columns of CSR rows should be of similar size. Columns should be centered or mostly
+        zero.
     n_iter, step : int and float, or "auto"
         Iterations of the papers' methods, and a multiple of their default step.
     feature_clip, response_clip : float or "auto"
@@ -102,7 +102,7 @@ _ATTRIBUTES = """support_ : array of int
 _PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the number of rows is public. Every
     access to the data is a sum of row contributions bounded at the last step; selections use
     Gumbel noise, values Gaussian noise, and all releases are composed exactly. The claim holds
-    for any input; accuracy asks for independent rows. Proofs lie beside the code in ``robust/``;
+    for any input; accuracy assumes independent rows. Proofs are beside the code in ``robust/``;
     every method is fuzzed by ``tests/estimators/test_sparse.py::test_fuzz``."""
 
 
@@ -120,7 +120,7 @@ class SparseModel(LinearPredictor):
     """Parameters and steps common to regressor and classifier."""
 
     _used_by: ClassVar = USED_BY
-    # Their descent contracts for a step that fits the number of rows.
+    # The step for which their descent is a contraction depends on the number of rows.
     _need_n = ("knowledge_transfer", "two_stage")
 
     sparsity: int | str = "auto"
@@ -155,7 +155,7 @@ class SparseModel(LinearPredictor):
             raise ValueError(f'peeling must be "gumbel" or "laplace", got {self.peeling!r}')
 
     def _check_shapes(self, d: int) -> None:
-        """Public numbers against each other: what was declared must fit the number of columns."""
+        """Refuse parameters that do not fit the number of columns."""
         if not is_auto(self.sparsity) and int(self.sparsity) > d:
             raise ValueError(f"sparsity must be at most the number of columns, {d}, got {self.sparsity!r}")
         for name in ("public_features", "feature_scale"):
@@ -169,7 +169,7 @@ class SparseModel(LinearPredictor):
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
-        # Where no sparsity is given, or rows are short, as many columns are taken as the budget carries: one at least.
+        # Without a sparsity, and for sparse rows, the budget decides how many columns are taken: at least one.
         taken = 1 if is_auto(self.sparsity) or (self.method == "auto" and data.is_sparse) else int(self.sparsity)
         looks = max(taken * math.log(max(data.d, 2)), LEAST_LOOKS[self.method])
         if self.splitting and self.method != "auto":
@@ -196,7 +196,7 @@ class SparseModel(LinearPredictor):
             scale = None if self.feature_scale is None else np.asarray(self.feature_scale, dtype=np.float64)
             return screened_fit(curator, data, loss, sparsity, feature_scale=scale, fit_intercept=self.fit_intercept)
         options = Options(
-            # Without a sparsity: what a budget can usually carry, a tenth of the square root of the rows.
+            # The default sparsity of the papers' methods, a tenth of the square root of the number of rows, set by hand.
             sparsity if sparsity is not None else min(data.d, max(1, round(math.sqrt(data.n) / 10))),
             None if is_auto(self.n_iter) else int(self.n_iter),
             None if is_auto(self.step) else float(self.step),

@@ -1,4 +1,4 @@
-"""Budgets, mechanisms and the curator through which everything leaves."""
+"""Budgets, mechanisms, and the curator, through which every release goes."""
 
 from fattail._tools.warnings import PrivacyLeakWarning, UtilityWarning
 from fattail.privacy.accountant import delta_of, epsilon_of, satisfies

@@ -1,6 +1,6 @@
 """From events to (epsilon, delta).
 
-Three routes, each valid, of which the best is taken:
+Three valid bounds are computed, and the best is taken:
 
 * Gaussian DP, exact for any number of adaptive Gaussian releases; bounded-range and pure
   releases enter through the smallest Gaussian that dominates them.
@@ -23,7 +23,7 @@ from fattail.privacy.events import ORDERS, Cost, Event, total_cost
 # Share of delta left for replacing a rounded Gaussian by one on the integers.
 _DELTA_KEPT = 1 - 1e-6
 
-# Only pure releases have delta = 0; underflow must not pretend otherwise.
+# Only pure releases have delta = 0, so a delta that underflows is replaced by this.
 _TINY = 5e-324
 
 
@@ -43,7 +43,7 @@ def concentrated_delta(epsilon: float, rho: float, renyi: tuple[float, ...] = ()
     if math.isinf(rho):
         return 1.0
     if renyi:
-        with np.errstate(over="ignore"):  # a delta beyond the floats is 1
+        with np.errstate(over="ignore"):  # a delta that overflows is 1
             return min(1.0, max(float(np.exp(np.min(_log_delta(ORDERS, ORDERS * rho + np.array(renyi), epsilon)))), _TINY))
     if rho <= 0:
         return 0.0

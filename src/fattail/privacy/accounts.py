@@ -1,11 +1,10 @@
-"""When an account is used up: a privacy filter for analysts who choose as they go.
+"""When an account is used up: a privacy filter for analysts who choose their questions adaptively.
 
 A fit fixes its plan before it reads data, so the best of several bounds may be taken for it
-(`accountant`). An account cannot do that: its charges are chosen after earlier answers, and
-whoever picks the bound after an answer has bought more than was counted. An account
-therefore fixes its routes and the share of delta of each when it is opened. A charge is
-admitted if one route has room for it and for everything before it; the shares add up to
-delta, which is what makes the choice between routes harmless. Proof: ``accounts.proof.md``.
+(`accountant`). An account cannot do that: its charges depend on earlier answers, and choosing the bound after an answer would
+spend more than is counted. An account therefore fixes its routes, and the share of delta of each, when it is opened. A charge
+is admitted if one route has room for it and for all charges before it. The shares add up to delta, so the choice between routes
+is covered. Proof: ``accounts.proof.md``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fattail.privacy.events import ORDERS, Cost, add_up
 
 Claim = tuple[float, float]
 
-# Characters that Unicode classes as marks, letters or symbols and that show nothing: joiners, fillers, variation selectors.
+# Invisible characters that Unicode classes as marks, letters or symbols: joiners, fillers, variation selectors.
 _FILLERS = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
 _SELECTORS = (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
 _BLANK = frozenset(map(chr, (*_FILLERS, *_SELECTORS)))
@@ -33,7 +32,7 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class DeltaShares:
-    """How an account divides its delta.
+    """How an account divides its delta among its routes.
 
     Attributes
     ----------
@@ -49,8 +48,8 @@ class DeltaShares:
     failure: float = 0.0
 
 
-# The shares of "mixed" cost Gaussian releases 4 % of their size and pure ones 5 % at (1, 1e-6); one fit
-# at a tenth of the account's delta can still be added up. They are part of the format of ledgers.
+# With "mixed", Gaussian releases must be 4 % smaller and pure ones 5 % at (1, 1e-6), compared with an account for one kind; one
+# fit at a tenth of the account's delta still fits on the route of addition. The shares are part of the format of ledgers.
 KINDS: Mapping[str, DeltaShares] = MappingProxyType(
     {
         "mixed": DeltaShares(gaussian=0.48, concentrated=0.40, addition=0.10, failure=0.02),
@@ -63,13 +62,13 @@ KINDS: Mapping[str, DeltaShares] = MappingProxyType(
 # Share of epsilon kept for the slack of discrete noise: a million releases at epsilon 1.
 _SLACK = 1e-3
 
-# Limits that floating-point functions computed are lowered by this much; what users write down
-# (ten times 0.1 in an account of 1) is compared with this tolerance.
+# Computed limits are lowered by this relative margin for floating-point error. Numbers that users write (ten times 0.1 in an
+# account of 1) are compared with this tolerance.
 _MARGIN, _TOLERANCE = 1e-9, 1e-12
 
 
 def check_kind(kind: str | None, delta: float) -> str:
-    """The kind of an account; None takes the one that serves any mixture of charges.
+    """The kind of an account; None means the one for any mixture of charges.
 
     Examples
     --------
@@ -86,7 +85,7 @@ def check_kind(kind: str | None, delta: float) -> str:
 
 
 def account_name(name: str) -> str:
-    """One spelling for names that look the same; refuses what cannot be seen.
+    """One spelling for names that look the same; invisible characters are refused.
 
     Examples
     --------
@@ -117,7 +116,7 @@ def spelling(name: str) -> str:
 
 @dataclass(frozen=True)
 class Balance:
-    """What an account was opened with and what it has spent.
+    """The limits of an account, and what it has spent.
 
     Parameters
     ----------
@@ -153,8 +152,8 @@ class Balance:
         after = replace(self, cost=self.cost + cost, added=added, charges=self.charges + 1)
         if self.charges or after.admitted:
             return after
-        # The first charge was chosen before anything was seen, so it may still choose the kind: with
-        # plain addition it can use up the account by its own proof, whatever that is.
+        # The first charge does not depend on any answer, so it may still choose the kind: with plain addition its own proof may
+        # use up the account.
         by_sum = replace(after, kind="sum")
         if not by_sum.admitted and satisfies(cost, self.epsilon, self.delta):
             by_sum = replace(by_sum, added=(self.epsilon, self.delta))
@@ -170,7 +169,7 @@ class Balance:
         """Epsilon of the smallest account of this kind and delta that would admit the same charges."""
         if not self.charges:
             return 0.0
-        # Begin with what addition says; the first charge may also use up an account by its own proof.
+        # Start with the sum of epsilons; the first charge may also use up an account by its own proof.
         high = self.added[0] if self.added[1] <= self._addition_delta else math.inf
         if self.charges == 1:
             high = min(high, epsilon_of(self.cost, self.delta))
@@ -183,13 +182,13 @@ class Balance:
         low = 0.0
         while high - low > 1e-9 * high:
             mid = (low + high) / 2
-            if not low < mid < high:  # neighbors among the smallest floats
+            if not low < mid < high:  # adjacent floats
                 break
             low, high = (low, mid) if any(self._room(mid)) else (mid, high)
         return high
 
     def _price(self, cost: Cost, claim: Claim | None) -> Claim:
-        """What the route of addition takes for a charge."""
+        """The epsilon of a charge on the route of addition."""
         pure = not (cost.mu2 or cost.rho or cost.renyi)
         if pure and (claim is None or cost.pure_epsilon + cost.slack <= claim[0]):
             return add_up(cost.pure_epsilon, cost.slack), cost.delta
@@ -218,7 +217,8 @@ class Balance:
 
 
 def _counted(epsilon: float, delta: float) -> Claim:
-    """What is left of (epsilon, delta) when sampled noise is replaced by counted noise."""
+    """What is left of (epsilon, delta) after the difference between the sampled noise and the noise in the proof is
+    subtracted."""
     slack = _SLACK * epsilon
     return epsilon - slack, delta * math.exp(-slack / 2) * (1 - _MARGIN)
 

@@ -1,4 +1,4 @@
-"""A value that has not been released, and how far one row can move it."""
+"""A value that has not been released, with its sensitivity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fattail.rows.order import Fold, Sample
 Norm = Literal["l1", "l2", "linf"]
 Real = NDArray[np.float64]
 
-# Floating-point products and sums of a few terms, seen as a change of the sensitivity.
+# Relative margin for the rounding of floating-point products and sums of a few terms.
 _ROUNDING = 1 + 2.0**-40
 
 
@@ -61,7 +61,7 @@ class Bounded:
     offset: float | Real
     monotone: bool
 
-    __array_ufunc__ = None  # ndarray * Bounded must come here, not loop over elements
+    __array_ufunc__ = None  # so that ndarray * Bounded calls __rmul__ and does not loop over elements
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Bounded:
             raise ValueError(f"sensitivity must be finite and non-negative, got {sensitivity!r}")
         array = np.asarray(value)
         if array.dtype != np.int64:
-            # A non-finite value would reach the output untouched by any noise.
+            # Noise does not hide a non-finite value.
             array = np.asarray(value, dtype=np.float64)
             array = np.where(np.isfinite(array), array, 0.0)
         set_ = object.__setattr__
@@ -132,7 +132,7 @@ class Bounded:
         return Bounded(np.abs(real._value), real.raw_sensitivity, "linf", self.fold)
 
     def largest(self, parts: int) -> Bounded:
-        """Largest of several scores of each candidate, of which ``parts`` lists follow one another."""
+        """The largest of several scores of each candidate; the value holds ``parts`` lists of scores, one after another."""
         real = self.evaluated()
         return Bounded(real._value.reshape(parts, -1).max(axis=0), real.raw_sensitivity, "linf", self.fold)
 

@@ -1,9 +1,8 @@
 """A budget for one program: an account in a temporary file.
 
 A ``with Budget(...)`` block covers everything that runs inside it, also in other threads and
-processes. A file is what all of them can share; so that they find it without being told, an
-open block leaves a marker under the process that opened it, and whoever charges looks for
-markers of its own process and of those that it descends from.
+processes. They share a file. To be found, an open block leaves a marker under the process that opened it, and a charge looks
+for markers of its own process and of its ancestors.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from fattail.privacy.ledger import Charge, Ledger, LedgerAccount, Subject
 
 _ACCOUNT = "budget"
 
-# Blocks that this thread or task is inside of, outermost first.
+# Blocks around this thread or task, outermost first.
 _inside: contextvars.ContextVar[tuple[Budget, ...]] = contextvars.ContextVar("fattail_budgets", default=())
 
 # Blocks that this process has open, by file, and how often.
@@ -53,9 +52,9 @@ class Budget:
 
     Notes
     -----
-    A thread or task that is inside a block charges the blocks around it. One that is not (a worker of
-    a pool does not know who gave it work) charges all blocks that its process and its ancestors have
-    open. A program on another machine, or one that outlives the budget, is refused.
+    A thread or task that is inside a block charges the blocks around it. A thread outside of all blocks, such as a worker of a
+    pool, charges all blocks that its process and its ancestors have open. A program on another machine, or one that outlives
+    the budget, is refused.
 
     Examples
     --------
@@ -108,7 +107,7 @@ class Budget:
 
     @property
     def remaining(self) -> float:
-        """Epsilon left by plain subtraction; composition usually lets a little more through."""
+        """Epsilon left by plain subtraction; composition usually allows a little more."""
         return self._account_in_file.remaining
 
     @property
@@ -153,7 +152,7 @@ class Budget:
 
 
 def open_budgets() -> tuple[Budget, ...]:
-    """Every budget that a charge made here and now must go to."""
+    """All budgets that a charge of this thread must go to."""
     everywhere = _everywhere()
     here = tuple(b for b in _inside.get() if str(b._file.path) in everywhere)
     return here or tuple(Budget._at(Path(path)) for path in sorted(everywhere))
@@ -194,7 +193,7 @@ def _remove(path: Path, owner: int) -> None:
 
 
 def _folder(*, create: bool) -> Path | None:
-    """Where this user's programs find each other's budgets."""
+    """The folder in which this user's processes find each other's budgets."""
     user = str(os.getuid()) if hasattr(os, "getuid") else getpass.getuser()
     folder = Path(tempfile.gettempdir()) / f"fattail-{user}"
     if create:
@@ -224,14 +223,14 @@ def _everywhere() -> set[str]:
 
 
 def _process(pid: int) -> tuple[int, str]:
-    """Parent and starting time of a process, where the system tells (Linux)."""
+    """Parent and starting time of a process (Linux only)."""
     # The name in parentheses may hold anything, parentheses included.
     after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     return int(after_name[1]), after_name[19]
 
 
 def _mark(pid: int) -> str:
-    """Names a process; numbers are used again, starting times are not."""
+    """A name of a process: its number, which may be used again, and its starting time."""
     try:
         return f"{pid}-{_process(pid)[1]}-"
     except (OSError, ValueError, IndexError):
@@ -239,7 +238,7 @@ def _mark(pid: int) -> str:
 
 
 def _ancestors() -> list[int]:
-    """Processes that this one descends from, as far as the system tells."""
+    """Ancestors of this process, as far as the system tells."""
     found, pid = [], os.getppid()
     while pid > 0 and pid not in found:
         found.append(pid)
@@ -251,7 +250,7 @@ def _ancestors() -> list[int]:
 
 
 def _after_fork() -> None:
-    # What the parent has open is found by its markers, and ends when the parent ends it.
+    # The parent's blocks are found by their markers, and end when the parent ends them.
     _open.clear()
     _lock.release()
 

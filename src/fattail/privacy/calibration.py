@@ -12,7 +12,7 @@ from fattail.privacy.events import Event, Gaussian
 
 
 def check_budget(epsilon: float, delta: float) -> tuple[float, float]:
-    """Refuse a budget that means nothing, before any data are touched."""
+    """Refuse an invalid budget, before any data are read."""
     epsilon, delta = _number("epsilon", epsilon), _number("delta", delta)
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}")
@@ -25,7 +25,7 @@ def _number(name: str, value: Any) -> float:
     try:
         if not isinstance(value, bool) and hasattr(value, "__float__"):
             return float(value)
-    except (TypeError, ValueError, OverflowError):  # several numbers, or an integer beyond the floats
+    except (TypeError, ValueError, OverflowError):  # an array, or an integer too large for a float
         pass
     raise ValueError(f"{name} must be a number, got {str(value)[:40]!r}")
 

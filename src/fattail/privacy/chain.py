@@ -1,9 +1,8 @@
-"""A file of entries, each of which seals all before it.
+"""A file of entries, each of which holds a hash of all entries before it (its seal).
 
-SQLite keeps writers apart and survives crashes. A chain of hashes makes a change to an old
-entry visible, and all of it is checked whenever the file is read. What one file cannot show
-is a chain that somebody computed anew, and an older state of itself; `witness` helps with
-the second.
+SQLite serializes writers and survives crashes. The chain of hashes makes a change of an old entry visible, and the whole chain
+is checked whenever the file is read. A single file cannot show that somebody computed the whole chain again, nor that it is an
+older state of itself; `witness` helps with the second.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from fattail.privacy.witness import Witness
 VERSION = 2
 _SCHEMA = "CREATE TABLE entry (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)"
 
-# Locks on these are not reliable, and two machines could spend the same balance.
+# Locks on these file systems are not reliable: two machines could spend the same budget.
 _NETWORK = ("nfs", "cifs", "smb", "afs", "fuse.sshfs", "davfs")
 
-# Entries are dated before their writer waits for the file, which takes minutes at most; clocks are set by seconds.
+# Entries are dated before their writer waits for the lock, which takes minutes at most, and clocks are corrected by seconds.
 _CLOCK_STEP = 3600.0
 
 Body = dict[str, Any]
 
 
 def date_of(body: Body) -> str:
-    """When an entry was written, by the clock of that machine; raises if that is no date."""
+    """When an entry was written, by the clock of its machine; raises if it is not a date."""
     return datetime.fromtimestamp(float(body["at"]), UTC).isoformat(" ", "seconds")[:19]
 
 
@@ -49,7 +48,8 @@ def signature() -> Body:
 
 
 def _user() -> str:
-    """The owner of this process; variables such as LOGNAME, which anybody can set, count only where the system has no users."""
+    """The owner of this process. Variables such as LOGNAME, which anybody can set, are used only where the system has no
+    users."""
     try:
         import pwd
 
@@ -80,7 +80,7 @@ class Pages:
         return self.heads[-1]
 
     def remarkable(self) -> list[str]:
-        """What a reader of the file should know although nothing is wrong with it."""
+        """Notes for a reader of the file that are not errors."""
         found, last = list[str](), -math.inf
         for number, body in enumerate(self.bodies):
             if body["type"] == "adopted":
@@ -120,7 +120,7 @@ class Chain:
         if create and not self.path.exists():
             self._check_new_place()
         with self._connect(create=create) as db:
-            # IMMEDIATE takes the lock before the balance is read, so no two charges see the same one.
+            # IMMEDIATE takes the lock before the entries are read, so no two charges see the same state.
             db.execute("BEGIN IMMEDIATE")
             try:
                 pages = self._pages(db)
@@ -128,7 +128,7 @@ class Chain:
                 if not written and not create:
                     raise ValueError(f"there is no ledger at {self.path}")
                 if not written:
-                    self._check_new_place()  # an emptied file is a new one, too
+                    self._check_new_place()  # an empty file counts as new
                     pages = self.begin(db)
                 elif not adopt:
                     self._check_place(pages)
@@ -159,7 +159,7 @@ class Chain:
 
     @property
     def inode(self) -> int | None:
-        """What tells a file from its copies: moving it within a file system keeps it."""
+        """The inode, which distinguishes a file from its copies; moving it within a file system keeps it."""
         return self.path.stat().st_ino if self.lasting else None
 
     def check_format(self) -> None:
@@ -181,12 +181,12 @@ class Chain:
             raise ValueError("this budget is gone: the process that opened it has ended, or runs elsewhere (there, use a Ledger)")
         elif not create:
             raise ValueError(f"there is no ledger at {self.path}")
-        # One short-lived connection per use: safe across threads and forks.
+        # A new connection for each use: safe across threads and forks.
         where = f"file:{quote(os.fsencode(self.path.absolute()))}?mode={'rwc' if create else 'rw'}"
         db = sqlite3.connect(where, uri=True, timeout=60, isolation_level=None)
         try:
-            # No write-ahead log: what was charged is in the file itself, also when that is moved
-            # without its neighbors after a crash. EXTRA: and on disk before anything is released.
+            # No write-ahead log: charges are in the file itself, even if it is moved without its journal after a crash. EXTRA:
+            # they are on disk before anything is released.
             db.execute("PRAGMA journal_mode = DELETE")
             db.execute(f"PRAGMA synchronous = {'EXTRA' if self.lasting else 'OFF'}")
             yield db
@@ -194,7 +194,7 @@ class Chain:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
             if code & 0xFF == sqlite3.SQLITE_READONLY:
                 raise ValueError(f"ledger cannot be written, by its permissions or because it is damaged: {self.path}") from None
-            # A lock or a full disk is no fault of the file; a missing column is.
+            # A lock or a full disk is not a fault of the file; a missing column is.
             if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
                 raise
             raise ValueError(f"not a fattail ledger: {self.path} ({error})") from None
@@ -202,9 +202,9 @@ class Chain:
             db.close()
 
     def _check_format(self, db: sqlite3.Connection) -> bool:
-        """Whether there is anything in the file."""
+        """Whether the file holds entries."""
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        # To the letter: a trigger, or a view in the table's place, could have the table's name and lose what is written.
+        # Compare the schema exactly: a trigger, or a view with the table's name, could lose what is written.
         found = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         if (version, found) not in ((0, []), (VERSION, [("table", "entry", "entry", _SCHEMA)])):
             raise ValueError(f"not a fattail ledger (or one of another version, or one with something added): {self.path}")
@@ -250,7 +250,7 @@ class Chain:
         if self.lasting and places and places[-1] != self.inode:
             raise ValueError(
                 f"ledger {self.path} is a copy: it was copied, restored or moved to another disk after its last entry, and two "
-                f"copies would spend the budget twice. If this one counts, have it written down: fattail ledger adopt {self.path}"
+                f"copies would spend the budget twice. If this copy shall be used, record that: fattail ledger adopt {self.path}"
             )
 
     def _check_witness(self, pages: Pages) -> None:
@@ -259,7 +259,7 @@ class Chain:
 
 
 def file_system(path: Path) -> str:
-    """Type of the file system of a path, where the system tells (Linux)."""
+    """Type of the file system of a path (Linux only)."""
     best, kind = "", ""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""The number of rows (of persons) as a release: the first one, where it is private."""
+"""The number of rows (of persons) as the first release, where it is private."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class CountShares:
 
     count: float = 0.06
     """Share of epsilon that the number of rows gets (``benchmarks/tuning/counts.py``: 1.2 times the error at n epsilon of 1,000
-    with a third of it, no less with half as much again). Its error enters a mean by the distance of the mean from its center,
-    over n."""
+    with a third of it, no less with half as much again). The error of a mean from this release is its relative error times the
+    distance of the mean from its center."""
     delta: float = 0.45
     """Share of delta that the plan after it gets. An account of the fit's own limits divides its delta among routes
     (`fattail.privacy.accounts.KINDS`), of which 0.48 are for Gaussian releases: so the charge after the count fits into it."""
 
 
 SHARES = CountShares()
-# A seed of its own for the count: its noise should not be that of the releases after it.
+# The count has a seed of its own, so that its noise differs from that of later releases.
 _OTHER_SEED = 1 << 40
 
 
@@ -53,9 +53,9 @@ def counted(
 
     Notes
     -----
-    *Privacy.* One row (person) more, fewer, or another one that counts or does not, moves their number by one: Laplace noise
-    for ``SHARES.count`` of epsilon. What the curator plans afterwards, whatever the released number, satisfies the rest of
-    epsilon and a part of delta; by basic composition both together satisfy the claim. Proof: ``counting.proof.md``.
+    *Privacy.* Adding, removing or replacing one row (person) changes the number by at most one: Laplace noise
+    for ``SHARES.count`` of epsilon. The plan after it satisfies the rest of epsilon and a part of delta, whatever number was
+    released. By basic composition both together satisfy the claim. Proof: ``counting.proof.md``.
     """
     before, left = count_claims(epsilon, delta)
     options: dict[str, Any] = {"ledger": ledger, "subject": subject}

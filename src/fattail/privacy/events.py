@@ -1,4 +1,4 @@
-"""What was done to the data, as frozen facts, and what each fact costs.
+"""What was done to the data, as frozen events, and what each event costs.
 
 An event is recorded with its sensitivity already divided out (noise in units of the
 replace-one sensitivity), so its meaning never changes. ``Cost`` is a small vector that
@@ -27,10 +27,10 @@ ORDERS = np.array([*range(2, 17), 18, 20, 23, 26, 30, 35, 40, 48, 56, 64, 80, 96
 # privacy/noise.py refuses to sample where that fails.
 DISCRETE_SLACK = 1e-9
 
-# More repetitions than this are a mistake, and their products would leave the integers of a file.
+# More repetitions than this are a mistake, and their products would exceed the integers that a file can hold.
 MAX_COUNT = 2**63 - 1
 
-# Special functions are accurate to a few units in the last place; a cost is rounded up by this.
+# Relative margin for the error of special functions, a few units in the last place; costs are rounded up by it.
 _UP = 1 + 1e-12
 
 # Below this range the worst pair is the symmetric one, up to a relative eta^2; see the proof of `accountant`.
@@ -83,7 +83,7 @@ class Cost:
         return self._combine(other, add_up)
 
     def maximum(self, other: Cost) -> Cost:
-        """Cost of whichever of two disjoint folds holds the changed row."""
+        """Cost of two disjoint folds, of which either may hold the changed row."""
         return self._combine(other, max)
 
     def scaled(self, count: int) -> Cost:
@@ -135,11 +135,11 @@ class Event:
 
 
 def _check_number(event: Event, name: str, wanted: str, right: Callable[[float], bool]) -> None:
-    """One number of an event, from then on a Python float: a file holds no others."""
+    """A number of an event as a Python float, the only kind that files hold."""
     given = getattr(event, name)
     number = math.nan
     if isinstance(given, (int, float, np.integer, np.floating)) and not isinstance(given, bool):
-        with suppress(OverflowError):  # an integer beyond the floats
+        with suppress(OverflowError):  # an integer too large for a float
             number = float(given)
     if not (math.isfinite(number) and right(number)):
         raise ValueError(f"{name} must {wanted}, got {str(given)[:40]!r}")
@@ -308,7 +308,7 @@ def total_cost(events: Iterable[Event]) -> Cost:
 
 @lru_cache(maxsize=4096)
 def _cost(event: Event) -> Cost:
-    return event.cost()  # ledgers ask again and again for those of their history
+    return event.cost()  # ledgers ask repeatedly for the events of their history
 
 
 @lru_cache(maxsize=4096)

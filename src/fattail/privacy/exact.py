@@ -1,9 +1,9 @@
 """Noise of a private scale, drawn exactly and rounded once.
 
-A normal variable is kept as a whole number and binary digits that are drawn when somebody asks
-for them, so it is a real number and not a float. ``value + scale * noise`` is enclosed between
-two rationals; when both round to the same double, that double is published, else more digits are
-drawn. What leaves is therefore the ideal real number, correctly rounded: the grid is that of the
+A normal variable is an integer part and binary digits that are drawn on demand, so it is a real number and not a float. ``value
++ scale * noise`` is enclosed between
+two rationals; when both round to the same double, that double is published; otherwise more digits are drawn. The release is
+therefore the ideal real number, correctly rounded: the grid is that of the
 doubles, the same for every dataset, and no low bit depends on the data. Proof: ``exact.proof.md``.
 """
 
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 Draw = Callable[[int], bytes]
 
-# Digits after the binary point at first: 2^-60 is how often a release needs more.
+# Binary digits drawn at first; a release needs more with probability 2^-60.
 _BITS = 128
 
 
 class Uniform:
-    """A uniform number in [0, 1) with as many binary digits as anybody has asked for."""
+    """A uniform number in [0, 1) whose binary digits are drawn on demand."""
 
     __slots__ = ("_digits", "_draw", "_length")
 
@@ -118,7 +118,7 @@ def _rounded(normal: Normal, value: float, scale: float, width: float) -> float:
 
 
 def _nearest(top: int, bottom: int) -> float:
-    """Division of integers in Python rounds correctly; beyond the doubles it is saturated."""
+    """The double nearest to a quotient of integers, which Python rounds correctly; overflow saturates."""
     try:
         return top / bottom
     except OverflowError:

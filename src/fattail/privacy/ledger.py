@@ -1,8 +1,7 @@
 """Budgets that outlive a process: accounts in one file.
 
-The file holds what was done, never a balance: limits and charges are entries of a chain
-(`chain`), and what an account has spent follows from them each time (`accounts`). A charge is
-on disk before noise is drawn; one whose release never happened stays charged.
+The file holds limits and charges as entries of a chain (`chain`), and no balance: what an account has spent is computed from
+them each time (`accounts`). A charge is on disk before noise is drawn. It stays charged if its release never happens.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class BudgetExceededError(RuntimeError):
 
 @dataclass(frozen=True)
 class Subject:
-    """Whose data a charge is about. Everything in it is public.
+    """The data that a charge is about. Everything in it is public.
 
     Attributes
     ----------
@@ -75,7 +74,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a check of a ledger found.
+    """The result of a check of a ledger.
 
     Attributes
     ----------
@@ -84,9 +83,9 @@ class Verification:
         Entries that were read; 0 if the file could not be.
     accounts : tuple of (name, epsilon, spent, charges)
     problems : tuple of str
-        Empty if the file is what was written, as far as one file can show.
+        Empty if no fault was found, as far as one file can show.
     notes : tuple of str
-        What is no fault and worth a look: a copy or an older state that somebody adopted, a clock that went back.
+        Facts that are not faults but worth knowing: an adopted copy or older state, a clock that went back.
     """
 
     path: Path
@@ -106,7 +105,7 @@ class Verification:
 
 @dataclass
 class _Account:
-    """An account as its entries tell it."""
+    """An account, computed from its entries."""
 
     opened: Balance
     charges: list[tuple[Charge, Balance]] = field(default_factory=list)
@@ -126,8 +125,8 @@ class Ledger:
     Parameters
     ----------
     path : path-like
-        Created on the first ``open`` if it does not exist. A local disk: network file systems are
-        refused, as are files with a second name (hard link) and copies that nobody adopted.
+        Created on the first ``open`` if it does not exist. It must be on a local disk: network file systems are refused, and so
+        are files with a second name (hard link) and copies that were not adopted.
 
     Examples
     --------
@@ -163,10 +162,10 @@ class Ledger:
         name : str
             Spellings that look the same are the same.
         epsilon, delta : float
-            Limits, fixed for good.
+            Limits, which cannot be changed later.
         kind : {"mixed", "gaussian", "concentrated", "sum"}, optional
-            How charges are counted, fixed for good. The default serves any mixture. Gaussian
-            releases alone go 3 % further with "gaussian", selections with "concentrated"; "sum" adds
+            How charges are counted, which cannot be changed later. The default is for any mixture. Gaussian releases alone go 3
+            % further with "gaussian", selections with "concentrated"; "sum" adds
             up epsilons and deltas. With ``delta=0`` only "sum" exists and only pure charges fit.
         """
         epsilon, delta = check_budget(epsilon, delta)
@@ -193,10 +192,10 @@ class Ledger:
             return tuple(LedgerAccount(self, name) for name in sorted(accounts))
 
     def verify(self) -> Verification:
-        """Check every seal, every limit and where the file is.
+        """Check every seal, every limit and the place of the file.
 
-        A chain that somebody computed anew cannot be told from the original by the file alone:
-        compare `entries` and `spent` with what you noted.
+        The file alone cannot show that somebody computed the whole chain again: compare `entries` and `spent` with what you
+        noted.
         """
         if not self.path.exists():
             return Verification(self.path, 0, (), (f"there is no ledger at {self.path}",))
@@ -216,7 +215,7 @@ class Ledger:
         return Verification(self.path, entries, tuple(states), tuple(problems), tuple(notes))
 
     def adopt(self) -> None:
-        """Let a file that was copied or restored be used from now on; the file says so for good."""
+        """Allow charges to a file that was copied or restored; a permanent entry records it."""
         with self._chain.writing(adopt=True) as pages:
             pages.append({"type": "adopted", "inode": self._chain.inode, **signature()})
 
@@ -262,7 +261,7 @@ class LedgerAccount:
 
     @property
     def remaining(self) -> float:
-        """Epsilon left by plain subtraction; composition usually lets a little more through."""
+        """Epsilon left by plain subtraction; composition usually allows a little more."""
         balance = self._account.balance
         return max(balance.epsilon - balance.spent, 0.0)
 
@@ -313,7 +312,7 @@ def charge_all(
     events, subject = tuple(events), subject or Subject()
     if not events or not all(isinstance(e, Event) for e in events):
         raise ValueError("a charge is a sequence of at least one event")
-    events = tuple(Event.from_dict(e.to_dict()) for e in events)  # as the file will have them, and checked
+    events = tuple(Event.from_dict(e.to_dict()) for e in events)  # in the form of the file, and checked
     if claim is not None:
         claim = check_budget(*claim)
         if not satisfies(events, *claim):
@@ -328,7 +327,7 @@ def charge_all(
         else:
             others.append(account)
     with ExitStack() as stack:
-        for key in sorted(files):  # one order for everybody, so that nobody waits for each other
+        for key in sorted(files):  # one order for all processes, so that there is no deadlock
             stack.enter_context(files[key]._charging(events, body, subject, claim))
         for account in others:
             account.charge(events, label, claim=claim, subject=subject)
@@ -338,7 +337,7 @@ def replay(pages: Pages, path: Path) -> dict[str, _Account]:
     """Every account, from the entries alone."""
     accounts: dict[str, _Account] = {}
     for number, body in enumerate(pages.bodies):
-        # Whatever is wrong with what a file holds is one error, and never a smaller balance.
+        # A fault of any kind in the file is an error, and never a smaller amount spent.
         try:
             if body["type"] == "opened":
                 limits = check_budget(body["epsilon"], body["delta"])
@@ -353,7 +352,7 @@ def replay(pages: Pages, path: Path) -> dict[str, _Account]:
                 raise ValueError("unknown entry")
             date_of(body)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-            raise ValueError(f"ledger {path} is damaged: entry {number} means nothing") from None
+            raise ValueError(f"ledger {path} is damaged: entry {number} is invalid") from None
     return accounts
 
 
@@ -374,5 +373,5 @@ def _charge(body: Body) -> Charge:
     if not events:
         raise ValueError("a charge without events")
     claim = None if body["claim"] is None else check_budget(*body["claim"])
-    # What was spent after it follows from the balance, if somebody asks.
+    # What was spent after each charge is computed when it is asked for.
     return Charge(str(body["label"]), math.nan, float(body["at"]), events, claim, subject, str(body["user"]))

@@ -1,7 +1,7 @@
-"""Who is told of a release as it happens: callbacks that see released values only.
+"""Callbacks that are told of each release as it happens; they see released values only.
 
-Nothing is computed for a listener. The curator tells it what it has just let out, which is public by then, so listening
-costs no budget and works for every estimator.
+Nothing is computed for a listener. The curator passes on what it has just released, which is public, so listening costs no
+budget and works for every estimator.
 """
 
 from __future__ import annotations

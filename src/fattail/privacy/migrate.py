@@ -1,4 +1,4 @@
-"""Ledgers of version 1, which stored a balance beside the history: the history is what counts."""
+"""Ledgers of version 1 stored a balance beside the history; the history is kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def migrate(path: Path) -> None:
             return
         db.execute("BEGIN IMMEDIATE")
         try:
-            if _is_first_version(db):  # nobody was faster
+            if _is_first_version(db):  # no other process has migrated it meanwhile
                 _rewrite(db, chain)
             db.execute("COMMIT")
         except BaseException:

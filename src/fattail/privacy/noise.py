@@ -1,10 +1,10 @@
-"""Where randomness comes from, and how it becomes noise without a trace in the low bits.
+"""Sources of noise that leave no trace of the data in the low bits.
 
 Noise of a public scale is sampled on the integers: a release is an int64 vector (exact sums, or
 floats that ``mechanisms`` put on a grid tied to the noise), and noise is an integer too. Noise of
 a private scale is a real number that is rounded once (``exact``). OpenDP's samplers draw from
-OpenSSL's generator, which the system seeds; ``exact`` draws from the system itself. What a fork
-and a cloned machine do to either is told in ``noise.proof.md``.
+OpenSSL's generator, which the system seeds; ``exact`` draws from the system itself. ``noise.proof.md`` covers forked processes
+and cloned machines.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Floats = NDArray[np.float64]
 # Beyond this many standard deviations a Gaussian has mass below exp(-1250).
 _REACH = 50
 
-# Coordinates beyond which sampling is worth a second thread.
+# Number of coordinates from which on sampling uses several threads.
 _LONG = 512
 
 
 class NoiseSource(Protocol):
-    """Noise, and whether the claim survives the machine's arithmetic."""
+    """A source of noise, and whether its arithmetic is exact."""
 
     numerics: str
     seeded: bool

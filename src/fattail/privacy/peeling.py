@@ -1,8 +1,7 @@
 """Peeling with Laplace noise, as printed (tao2022 Algorithm 4, tian2025 Algorithm 2).
 
-One-shot Gumbel selection with Gaussian release needs two to five times less noise. These are
-kept to reproduce the papers, with the noise that composition asks for in place of the printed
-constants, which fail for large epsilon.
+One-shot Gumbel selection with Gaussian release needs two to five times less noise. These are kept to reproduce the papers, with
+noise by exact composition instead of the printed constants, which fail for large epsilon.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was promised and what was spent, in a form to read and to file."""
+"""The privacy report: the claim, and what was spent."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PrivacyReport:
     label: str = ""
 
     def then(self, later: PrivacyReport, claim: tuple[float, float]) -> PrivacyReport:
-        """The report of this and of what was chosen after it; ``claim`` is at least the sum of both. Shares are of epsilon."""
+        """The combined report of this fit and a later one; ``claim`` is at least the sum of both. Shares are of epsilon."""
         total = self.epsilon + later.epsilon
 
         def scaled(report: PrivacyReport) -> tuple[ReleaseRecord, ...]:
@@ -90,7 +90,7 @@ class PrivacyReport:
         for r in self.releases:
             noise = "scale kept private" if r.noise is None else f"noise {r.noise:.4g} for sensitivity {r.sensitivity:.4g}"
             lines.append(f"  {r.name}: {r.mechanism} x {r.count}, {100 * r.share:.1f} % of the budget, {noise}")
-        # A report may come from a model file that anybody wrote.
+        # A report may come from an untrusted model file.
         return "\n".join(map(for_terminal, lines))
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether the accounts have room for all charges of a fit that is charged in steps, asked before the first step."""
+"""A check, before the first charge, that the accounts have room for all charges of a fit that is charged in steps."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from fattail.privacy.events import Event, Gaussian, Pure, total_cost
 from fattail.privacy.ledger import BudgetExceededError, LedgerAccount, title
 
 _PURE_RELEASES = 3
-"""Releases that share the epsilon of a pure plan: the default mean has two large ones, and more of them compose cheaper."""
+"""Number of releases that share the epsilon of a pure plan: the default mean has two large ones, and more releases compose at a
+lower cost."""
 
 
 def check_room(ledger: Any, claims: Sequence[Claim], *, gaussian: bool = True) -> None:
-    """Refuse a fit whose later charges would be refused, while it has cost nothing.
+    """Refuse a fit whose later charges would be refused, before anything is charged.
 
     A fit whose number of rows is private learns its plan from a first release, so its charges are known by their claims only.
-    It is refused if even cheap plans of these claims, all Gaussian or all pure, have no room. This spends and releases nothing,
-    and it is no promise: the charges themselves are checked again as they are made.
+    It is refused if even cheap plans of these claims, all Gaussian or all pure, have no room. This spends and releases nothing.
+    It is not a guarantee: each charge is checked again when it is made.
 
     Parameters
     ----------
     ledger : account or None
-        The fit's own; the budgets that are open are asked as well.
+        The fit's own account; open budgets are checked as well.
     claims : sequence of (epsilon, delta)
         Of the charges to come.
     gaussian : bool

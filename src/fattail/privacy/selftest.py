@@ -1,7 +1,7 @@
-"""Goodness of fit of the noise as it is installed, for ``fattail doctor``.
+"""Goodness-of-fit tests of the installed samplers, for ``fattail doctor``.
 
 Versions of the sampling library have been biased: discrete Gaussian noise whose residues were off by 4
-to 5 % at scale 2 (OpenDP before 0.14.2). Small scales on the integers show such faults best.
+to 5 % at scale 2 (OpenDP before 0.14.2). Tests with small scales detect such faults best.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _p_values(source: NoiseSource) -> Iterator[tuple[str, float]]:
     width = 0.75
     smooth = source.smooth(np.zeros(4_000), np.ones(4_000), width)
     yield "sinh-normal", float(stats.kstest(np.arcsinh(width * smooth) / width, stats.norm.cdf).pvalue)
-    # The last bits of a double are those of a fine, nearly flat density: all equally likely.
+    # The last bits of a double should be uniform, because the density is nearly flat at that scale.
     low = (smooth.view(np.uint64) & np.uint64(15)).astype(np.intp)
     yield "low bits", _chi_square(np.bincount(low, minlength=16), np.ones(16))
 

@@ -15,7 +15,7 @@ from fattail.privacy.mechanisms import SmoothNoise
 
 # Cells of the log ratio of scales; each costs dimensions times its width in epsilon.
 _CELLS = 64
-# Relative accuracy asked of the incomplete gamma function and of Poisson weights, and what their cut tails hold at most.
+# Relative accuracy of the incomplete gamma function and of Poisson weights, and the largest mass of the tails that are cut off.
 _ACCURACY, _CUT = 1e-9, 1e-30
 
 
@@ -61,7 +61,7 @@ def smooth_multiplier(epsilon: float, delta: float, d: int, smoothness: float) -
     left = smoothness * (np.arange(_CELLS) - _CELLS // 2) / (_CELLS // 2)
 
     def divergence(shift: float, log_scale: float) -> float:
-        """Of every log ratio of scales within ``step`` above this one."""
+        """Largest divergence over log ratios of scales within ``step`` above this one."""
         return smooth_delta(epsilon - d * step, d, shift * min(1.0, math.exp(log_scale + step)), log_scale)
 
     # The narrowest neighbor is the worst; all are checked at the end.

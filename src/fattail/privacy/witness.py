@@ -1,9 +1,8 @@
-"""What this machine remembers about ledgers, so that an older state of a file is noticed.
+"""A record of the last entry of each ledger on this machine, so that an older state of a file is noticed.
 
-A file cannot show that it was rolled back or deleted: an older state of it is a sound file.
-After each charge the last entry is therefore noted in the user's state folder. Who can
-write there too can undo both; the threat is an honest restore of a backup, or an analyst
-who may replace the file and nothing else. Ledgers in temporary folders are not remembered.
+A file cannot show that it was rolled back or deleted, since an older state is a valid file. After each charge the last entry is
+therefore noted in the user's state folder. Somebody who can write there too can undo both. The record protects against a
+restored backup, and against an analyst who can replace only the ledger file. Ledgers in temporary folders are not recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 
 
 class Witness:
-    """The memory of one ledger file.
+    """The record of one ledger file.
 
     Parameters
     ----------
@@ -43,11 +42,11 @@ class Witness:
         if count > len(heads) or heads[count - 1] != known.get("hash"):
             raise ValueError(
                 f"ledger {self.path} was rolled back: this machine wrote {count} entries into it, and the last of them is "
-                f"not there. Restore the newer file, or have the loss written down: fattail ledger adopt {self.path}"
+                f"not there. Restore the newer file, or record the loss: fattail ledger adopt {self.path}"
             )
 
     def check_new(self) -> None:
-        """Refuse to begin anew where a ledger stood."""
+        """Refuse to start a new ledger in place of a deleted one."""
         if self._folder is not None and (name := self._read(self._by_path).get("id")):
             raise ValueError(
                 f"the ledger at {self.path} is gone: this machine charged one there. Restore it; or, if a new one shall take "
@@ -55,10 +54,10 @@ class Witness:
             )
 
     def record(self, name: str, heads: list[str], *, adopted: bool = False) -> None:
-        """Remember the last entry. A state folder that cannot be written remembers nothing.
+        """Record the last entry, if the state folder can be written.
 
-        Writers come here after they let go of the file, so a later one may have been faster: only
-        an older state that somebody adopts makes what is remembered shorter.
+        Writers come here after they release the lock, so a later writer may have come first: the record gets shorter only when
+        somebody adopts an older state.
         """
         known = self._read(name).get("entries", 0)
         if not adopted and isinstance(known, int) and known >= len(heads):

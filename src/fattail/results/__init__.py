@@ -1,1 +1,1 @@
-"""What people see of a fit: pages, terminals and tables."""
+"""Results of a fit as objects, pages, tables and files."""

@@ -1,4 +1,4 @@
-"""The privacy card: one page that says what was promised, what was spent and what came out.
+"""The privacy card: one page with the guarantee, what was spent, and the results.
 
 A card is made of a ``PrivacyReport``, fitted attributes and an account's public limits, all
 of which are releases or public arithmetic, so nothing on it is private.
@@ -52,7 +52,7 @@ class Card:
     confidence : float, optional
         Level of the intervals.
     facts : mapping
-        Public facts worth a line: rows, method, file name.
+        Public facts to show, such as rows, method, file name.
     account : mapping, optional
         ``name``, ``epsilon``, ``delta``, ``spent``, ``remaining`` of the ledger account.
     notes : sequence of str
@@ -91,7 +91,7 @@ class Card:
         account: Any = None,
         notes: Sequence[str] = (),
     ) -> Card:
-        """The card of a fitted estimator, or of a `Release`; ``account`` is the one it was charged to, if any."""
+        """The card of a fitted estimator, or of a `Release`; ``account`` is the account that it was charged to, if any."""
         if isinstance(estimator, Release):
             return cls.of_release(estimator, names=names, title=title, facts=facts, account=account, notes=notes)
         quantity, results = _results(estimator, names)
@@ -244,7 +244,7 @@ def _known(*numbers: float) -> tuple[float | None, ...]:
 
 
 def _neighbors(unit: str, relation: str) -> str:
-    """What a neighbor of the data is, as the beginning of a sentence."""
+    """The neighbor relation, as the beginning of a sentence."""
     who = "person, with all their rows," if unit == "person" else unit
     if relation == "add-remove":
         return f"Add any one {who} to the data, or take one away"

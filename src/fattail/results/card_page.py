@@ -15,7 +15,7 @@ from fattail.privacy import PrivacyReport
 if TYPE_CHECKING:
     from fattail.results.card import Card, Result
 
-# Longer tables are cut to the results largest in size; a sparse model has few anyway.
+# Tables show at most this many results, the largest in absolute value.
 _MOST_RESULTS = 60
 
 
@@ -83,7 +83,7 @@ def _shown(value: float | None) -> str:
 
 
 def _interval_plot(r: Result) -> Html | None:
-    """Zero in the middle and the interval to scale, since columns are in different units."""
+    """The interval, with zero in the middle; each column has its own scale, because units differ."""
     if r.low is None or r.high is None:
         return None
     reach = max((abs(v) for v in (r.value, r.low, r.high) if math.isfinite(v)), default=0.0)

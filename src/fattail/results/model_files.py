@@ -1,9 +1,8 @@
 """Fitted models as JSON: parameters, released attributes, feature names, report. No pickle.
 
-A file names a public estimator and holds numbers; loading it runs no code from the file. Anybody
-may have written the file, so every size is checked before memory is asked for: of the text
-(`MOST_BYTES`), of what it can become as Python objects (`MOST_ITEMS`), and of every array, which may
-not be larger than the numbers that the file spells out.
+A file names a public estimator and holds numbers; loading it runs no code from the file. The file is untrusted, so sizes are
+checked before memory is allocated: of the text (`MOST_BYTES`), of the Python objects (`MOST_ITEMS`), and of every array, which
+may not be larger than the list of its numbers in the file.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from fattail.privacy.events import Event
 SCHEMA = "fattail-model/2"
 # Version 1 wrote arrays as nested lists with numpy's names of types.
 READABLE = ("fattail-model/1", SCHEMA)
-# A million coefficients take 20 MB. An item of JSON costs Python up to about 100 bytes.
+# A million coefficients take 20 MB. An item of JSON takes up to about 100 bytes in Python.
 MOST_BYTES = 1 << 26
 MOST_ITEMS = 1 << 22
 _MOST_DIMENSIONS = 4
@@ -60,11 +59,14 @@ def save_model(estimator: Any, path: Any, *, feature_names: Sequence[str] | None
     """
     name = type(estimator).__name__
     if name not in catalog.names():
-        raise ValueError(f"only estimators of this library can be saved ({', '.join(catalog.names())}), got {name}")
+        raise ValueError(
+            f"only estimators of the catalog can be saved ({', '.join(catalog.names())}), got {name}; "
+            "docs/extend/estimator.md says how to add one"
+        )
     if not isinstance(getattr(estimator, "privacy_", None), PrivacyReport):
         raise ValueError(f"this {name} is not fitted: nothing to save")
     names = getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names
-    # An account is a connection to a ledger and a callback is code; neither belongs to the model.
+    # An account is a connection to a ledger, and a callback is code; neither is part of the model.
     parameters = {k: v for k, v in estimator.get_params(deep=False).items() if k != "ledger" and not callable(v)}
     content = {
         "schema": SCHEMA,
@@ -77,7 +79,7 @@ def save_model(estimator: Any, path: Any, *, feature_names: Sequence[str] | None
         "privacy": estimator.privacy_.to_dict(),
     }
     where = Path(path)
-    # One entry a line, so that a person can read it, and one array in it.
+    # One entry per line, so that a person can read the file.
     entries = ",\n".join(f'"{key}": {json.dumps(value, allow_nan=False)}' for key, value in content.items())
     where.write_text(f"{{{entries}}}\n", encoding="ascii")
     return where
@@ -101,12 +103,12 @@ def load_model(path: Any) -> Any:
     content = read_model(path)
     try:
         return _rebuilt(content)
-    except Exception:  # a file can be wrong in any way, and the reason may quote it
+    except Exception:  # a file can be wrong in any way, and the original message may quote it
         raise ValueError(f"{path} is damaged: it holds no fitted {content['estimator']}") from None
 
 
 def read_model(path: Any) -> dict[str, Any]:
-    """The content of a model file as plain types: bounded, and of the right shape at the top."""
+    """The content of a model file as plain types, with sizes and top-level structure checked."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -133,11 +135,11 @@ def read_model(path: Any) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names occur once: of two, programs read the last and people the first."""
+    """A JSON object without duplicate names: programs would read the last one, and people the first."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name occurs twice")
@@ -154,7 +156,7 @@ def _rebuilt(content: Mapping[str, Any]) -> Any:
     lengths = set()
     for name, value in content["fitted"].items():
         if not (name.isidentifier() and name.endswith("_")) or name.startswith("_") or callable(getattr(estimator, name, None)):
-            raise ValueError(f"{name!r} is not a fitted attribute")  # above all no method or class
+            raise ValueError(f"{name!r} is not a fitted attribute")  # in particular no method or class
         found = _decode(value)
         if name != "classes_" and isinstance(found, np.ndarray) and found.dtype.kind == "U":
             raise ValueError("only classes have names")
@@ -162,7 +164,7 @@ def _rebuilt(content: Mapping[str, Any]) -> Any:
         setattr(estimator, name, found)
     columns = estimator.n_features_in_
     if type(columns) is not int or columns not in lengths:
-        raise ValueError("the number of columns is that of none of the arrays")
+        raise ValueError("the number of columns matches none of the arrays")
     if content["feature_names"] is not None:
         names = content["feature_names"]
         if len(names) != columns or not all(isinstance(n, str) for n in names):
@@ -174,7 +176,7 @@ def _rebuilt(content: Mapping[str, Any]) -> Any:
 
 
 def _try_out(estimator: Any, columns: int) -> None:
-    """Predict one row of zeros, so that parts that do not fit together show here."""
+    """Predict one row of zeros, so that inconsistent parts are detected here."""
     if isinstance(estimator, fattail.DPMean) and (np.shape(estimator.mean_), np.shape(estimator.interval_)) != (
         (columns,),
         (columns, 2),
@@ -202,7 +204,7 @@ def report_from_dict(data: Mapping[str, Any]) -> PrivacyReport:
 
 
 def _checked(cls: Any, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record, each of its declared kind."""
+    """The fields of a record, each of its declared type."""
     kinds: dict[str, Any] = {"float": numbers.Real, "float | None": numbers.Real | None, "int": int, "str": str, "bool": bool}
     for field in fields(cls):
         kind = kinds.get(str(field.type))
@@ -210,7 +212,7 @@ def _checked(cls: Any, content: Mapping[str, Any]) -> dict[str, Any]:
         if kind is not None and field.name in content and not isinstance(value, kind):
             raise ValueError(f"{field.name} cannot be of type {type(value).__name__}")
         if isinstance(value, numbers.Real):
-            float(value)  # an integer beyond the floats
+            float(value)  # an integer too large for a float
     return dict(content)
 
 
@@ -237,7 +239,7 @@ def _encode(name: str, value: Any) -> Any:
 
 
 def _plain(array: Any) -> Any:
-    """A flat list; JSON has no infinity, so those are the strings that ``float`` reads."""
+    """A flat list; JSON has no infinity, so infinities are strings that ``float`` parses."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         return np.where(np.isfinite(array), array.astype(object), array.astype(str)).tolist()
     return array.tolist()
@@ -256,7 +258,7 @@ def _decode(value: Any) -> Any:
 
 
 def _array(value: Mapping[str, Any]) -> Any:
-    """An array of a known type, no larger than what the file spells out."""
+    """An array of a known type, no larger than its list in the file."""
     cells = value["array"]
     if "shape" in value:
         shape, kind = value["shape"], value["dtype"]
@@ -268,7 +270,7 @@ def _array(value: Mapping[str, Any]) -> Any:
     if not right or any(type(size) is not int or size < 0 for size in shape) or math.prod(shape) != len(cells):
         raise ValueError("an array is not of its shape")
     if kind == "text":
-        # Labels of classes. numpy gives every cell the room of the longest.
+        # Labels of classes. numpy allocates the length of the longest for every cell.
         if len(cells) > _MOST_LABELS or not all(isinstance(cell, str) and len(cell) <= _MOST_LABELS for cell in cells):
             raise ValueError("an array of text is too large, or holds something else")
         return np.asarray(cells, dtype=np.str_).reshape(shape)

@@ -1,7 +1,7 @@
-"""Pictures of the three things people ask about: what privacy costs, whether it converged, what is left.
+"""Plots of the price of privacy, of convergence, and of a budget.
 
-Each function draws into the given axes (or new ones) and returns them. All that they draw is
-released or public, except where a caller passes a truth of their own, as in experiments.
+Each function draws into the given axes (or new ones) and returns them. All that they draw is released or public, except a true
+value that the caller passes, as in experiments.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def convergence(iterates: Any, *, target: Any = None, label: str | None = None, 
     Parameters
     ----------
     iterates : array of shape (steps, dimension)
-        Released points, for example what a ``callback`` saw.
+        Released points, for example those that a ``callback`` received.
     target : array of shape (dimension,), optional
-        The truth, in an experiment that knows it.
+        The true value, if it is known.
     label : str, optional
     ax : matplotlib axes, optional
     """

@@ -1,4 +1,4 @@
-"""A progress bar for fits, built on what the curator tells its listeners."""
+"""A progress bar for fits, which listens to the curator's releases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def progress_bar(title: str = "fitting", console: Any = None) -> Iterator[None]:
         rich.BarColumn(),
         rich.MofNCompleteColumn(),
         rich.TextColumn("releases; {task.fields[name]}", markup=False),
-        rich.TimeElapsedColumn(),  # a pass over a long file takes a while, and something should move meanwhile
+        rich.TimeElapsedColumn(),  # a pass over a long file takes a while, so the bar also moves between releases
     )
     with rich.Progress(*columns, console=console, transient=console is not None) as bar:
         task = bar.add_task(for_terminal(title), total=None, name="")

@@ -1,4 +1,4 @@
-"""A private answer in one object."""
+"""A private answer: value, interval and report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_LINES = 60
 
 @dataclass(frozen=True, repr=False)
 class Release:
-    """A private number, or one per group or column, and what it cost.
+    """A private number, or one per group or column, with its privacy report.
 
     Attributes
     ----------
@@ -23,11 +23,11 @@ class Release:
     interval : tuple of two floats, or array of shape (k, 2)
     privacy : PrivacyReport
     groups : tuple of names, or None
-        What the entries of ``value`` are of, in order.
+        The groups of the entries of ``value``, in order.
     confidence : float
         Level of the interval.
     p_value : float or None
-        Of a difference: how often noise and sampling alone would give a larger one.
+        Of a difference: the probability that noise and sampling alone give a larger one.
     quantity : str
         What the value is, in words.
 

@@ -28,15 +28,15 @@ _HEAD = ("", "coefficient", "std. error", "z", "p", "low", "high")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summary:
-    """Coefficients of a private linear model and what is known about their errors.
+    """Coefficients of a private linear model, with standard errors and intervals.
 
     Attributes
     ----------
     names : tuple of str
         Columns, and last the intercept where one was fitted.
     coefficient, standard_error : arrays
-        A standard error has sampling and privacy noise in it. It is NaN where the method gives none, and infinite for a
-        column whose spread did not show.
+        A standard error includes sampling and privacy noise. It is NaN where the method gives none, and infinite for a column
+        whose spread was hidden by the noise.
     confidence : float
         Level of the intervals.
     joint : bool
@@ -145,13 +145,13 @@ class Summary:
 
     def _remarks(self) -> list[str]:
         together = "all intervals together" if self.joint else "each interval by itself"
-        lines = [f"{100 * self.confidence:g} % intervals ({together}); errors hold sampling and privacy noise"]
+        lines = [f"{100 * self.confidence:g} % intervals ({together}); errors include sampling and privacy noise"]
         if len(self) > _MOST_LINES:
             lines.append(f"{len(self) - _MOST_LINES} more coefficients, smaller beside their error: see to_frame()")
         if np.isnan(self.standard_error).any():
             lines.append("nan: this method gives no standard error")
         if np.isinf(self.standard_error).any():
-            lines.append("inf: too few rows differ in this column for its coefficient to show")
+            lines.append("inf: the noise hides the spread of this column, or the method estimates no error")
         return lines
 
 

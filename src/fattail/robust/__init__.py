@@ -1,4 +1,4 @@
-"""Bounded means: each class here makes one row's influence finite and says how large it is."""
+"""Bounded means: each class bounds the influence of one row and states the bound."""
 
 from fattail.robust.ball import Ball
 from fattail.robust.base import Robustifier

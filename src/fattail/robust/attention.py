@@ -21,9 +21,9 @@ class Attention:
     Parameters
     ----------
     radius : float
-        Points are pulled back to this distance from the origin first.
+        Points are first projected to the ball of this radius around the origin.
     smoothness : float
-        Ask the curator.
+        From the curator.
 
     Notes
     -----
@@ -44,9 +44,9 @@ class Attention:
         Z = points._gather(lambda block: np.asarray(block.X, dtype=np.float64))
         norms = np.sqrt(np.einsum("ij,ij->i", Z, Z))
         Z = Z * np.minimum(1.0, self.radius / np.maximum(norms, TINY))[:, None]
-        diameter = 2 * self.radius * (1 + 2.0**-40)  # points are pulled back up to rounding
+        diameter = 2 * self.radius * (1 + 2.0**-40)  # points are projected up to rounding
         value, size = attention(Z, diameter, self.smoothness * (1 - 2.0**-8))
-        # Rounded radii may miss the best point by as much; a constant covers what is too small to be squared.
+        # Rounded radii may select a point that is worse by this much; the constant covers radii whose squares underflow.
         return SmoothBounded(value, np.full(len(value), size * (1 + 2.0**-20) + 2.0**-51 * diameter), self.smoothness)
 
 

@@ -15,7 +15,7 @@ from fattail.robust.base import Factors, Robustifier, ball_range, check_scale
 
 @dataclass(frozen=True)
 class Ball(Robustifier):
-    """Rows further than ``radius`` from ``center`` are pulled back to that distance.
+    """Project rows to the l2 ball of ``radius`` around ``center``.
 
     Distance is measured after dividing each column by its ``scale``. Coordinates that are
     not finite count as ``center``.

@@ -1,13 +1,13 @@
-"""What all bounded sums share.
+"""The base class of all bounded sums.
 
 A robustifier bounds each row's contribution, adds the bounded rows exactly as integers, and
 says how far one row can move the result. ``rows(block)`` gives the contributions before
 bounding, as ``(V, r)``: row i is ``r[i] * V[i]``, or ``V[i]`` where r is None. For a linear
-model V is the block itself and r the derivative of the loss, so no n x d array is made; as a
-`Residual` it is found while the rows are summed, in one read of them.
+model V is the block itself and r the derivative of the loss, so no n x d array is made. As a `Residual`, r is computed while
+the rows are summed, and the rows are read once.
 
-Where a person has several rows, their contributions are averaged first (`per_person`), and the
-average is bounded: whatever is said here of a row holds of a person, with any number of rows.
+Where a person has several rows, their contributions are averaged first (`per_person`), and the average is bounded. All that is
+said here of a row holds for a person with any number of rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Rows = Callable[[Block], tuple[Any, Factors]]
 
 # A row's bounded contribution is an integer of at most this size.
 ONE = 1 << 30
-# Scales are above this, so that their inverse is a finite float, and so is its product with a number up to 1e8.
+# Smallest scale: its inverse is a finite float, also after multiplication by up to 1e8.
 _LEAST_SCALE = 1e-300
 
 
@@ -48,8 +48,7 @@ class Robustifier(ABC):
     Parameters
     ----------
     center : float or array of shape (width,)
-        Public point around which rows are bounded, and the answer for rows that are all
-        outliers or all missing.
+        Public point around which rows are bounded, and the answer if all rows are missing.
     """
 
     center: ArrayLike = 0.0
@@ -69,22 +68,23 @@ class Robustifier(ABC):
         ----------
         data : PrivateData
         rows : callable
-            Contributions of a block; see the module's text.
+            Contributions of a block; see the docstring of the module.
         fold : Fold or Sample, optional
         width : int, optional
             Values per row; the number of columns by default.
         anchor : float or array of shape (width,), optional
-            Public point near which the mean is expected, ``center`` by default. Where the number of rows is private, its error
-            enters the mean by the distance from here; elsewhere it changes nothing. Of coordinatewise bounds only.
+            Public point near which the mean is expected, ``center`` by default. Where the number of rows is private, the error
+            of that number is multiplied by the distance of the mean from this point. Otherwise it changes nothing. For
+            coordinatewise bounds only.
         """
         width = data.d if width is None else width
         center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (width,))
         if isinstance(fold, Sample) and np.any(center):
-            # A row outside the sample must count as zero, half a range from either end.
+            # A row outside of the sample must count as zero, which is the middle of the range only if the center is zero.
             raise PrivacyError("a Poisson sample can only be bounded around zero")
         scale = np.broadcast_to(np.asarray(self._scale(), dtype=np.float64), (width,))
         inverse = 1.0 / scale
-        # The kernels are faster without a center, and want one of their own memory.
+        # Without a center the kernels are faster; with one they need a contiguous array.
         shift = np.array(center) if np.any(center) else None
 
         def partial(block: Block) -> NDArray[np.int64]:
@@ -123,7 +123,7 @@ class Robustifier(ABC):
 
     @abstractmethod
     def _scale(self) -> ArrayLike:
-        """What one unit of the bounding function means, per column."""
+        """The length of one unit of the bounding function, per column."""
 
     def _sup(self) -> float:
         """Largest value of the bounding function."""
@@ -138,10 +138,9 @@ class Robustifier(ABC):
 
 
 def per_person(block: Block, V: Any, r: Factors, center: ArrayLike = 0.0) -> tuple[Any, Factors]:
-    """One contribution per person: the average over their rows, as it is where a row is a person.
+    """One contribution per person: the average over their rows; unchanged where a row is a person.
 
-    A coordinate that is not a number counts as ``center`` in the average. What becomes of the average, infinite or not, is
-    the business of whoever bounds it.
+    A coordinate that is not a number counts as ``center`` in the average. The average may be infinite; the caller bounds it.
     """
     if block.starts is None:
         return V, r
@@ -149,7 +148,7 @@ def per_person(block: Block, V: Any, r: Factors, center: ArrayLike = 0.0) -> tup
 
 
 def check_rows(block: Block, V: Any, r: Factors, width: int) -> None:
-    """Refuse contributions that are not one per row: kernels would read beyond them, or a row would count for others."""
+    """Refuse contributions that are not one per row: kernels would read out of bounds, or a row would count more than once."""
     factors = (len(block),) if r is None or isinstance(r, _kernels.Residual) else np.shape(r)
     if tuple(V.shape) != (len(block), width) or factors != (len(block),):
         raise PrivacyError(

@@ -1,4 +1,4 @@
-"""Estimates on disjoint blocks of rows, as rows of their own."""
+"""Estimates on disjoint blocks of rows, as the rows of new data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def block_estimates(
     blocks : sequence of Fold
         Disjoint folds of all rows, drawn by the curator.
     rows : callable
-        What an estimate needs of each row, as a two-dimensional array.
+        The input of the estimate for each row, as a two-dimensional array.
     estimate : callable
         A deterministic function of one block's rows, in their secret order, and of the weight of each (one over the number of
         its person's rows), that gives ``width`` numbers; where it fails or is not finite the estimate counts as zero.

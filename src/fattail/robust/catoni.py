@@ -4,8 +4,8 @@
 ``|x| <= sqrt(2)`` and stays at ``+-2 sqrt(2)/3`` beyond (wang2020 eq. 6-12, dpem2020 eq. 14-18).
 The map is odd and increasing, close to the identity near 0, and its supremum is ``sup(beta)``.
 
-The closed form printed in the papers cancels catastrophically for large ``a``: beyond about 1e5 its
-value leaves the bound that the privacy proof needs, and at 0 it is NaN.  Here the map is evaluated
+The closed form printed in the papers cancels catastrophically for large ``a``: beyond about 1e5 its value exceeds the bound
+that the privacy proof needs, and at 0 it is NaN.  Here the map is evaluated
 in three steps, each a total function on the floats:
 
 1. the core ``a (1 - a**2 (1/6 + 1/(2 beta)))`` for ``|a| <= core``, exact up to an error that is
@@ -38,19 +38,19 @@ Floats = NDArray[np.float64]
 UNIT = 2.0**30
 """Units of the supremum in which the fast map is evaluated and quantized."""
 
-# What `sup` accepts.
+# Range of ``beta``.
 _BETA_RANGE = (0.1, 100.0)
-# Standard deviations beyond which a normal tail is zero as a float.
+# Standard deviations from which on a normal tail underflows to zero.
 _FAR_OUT = 40.0
 # Arguments below which the map is the identity to the last bit.
 _IDENTITY = 1e-150
-# Where the end of the core is looked for: the cubic part has turned before the upper end.
+# Range of the search for the end of the core; the cubic part decreases before the upper end.
 _CORE_RANGE = (0.01, 1.5)
-# Part of the Chebyshev interval that is probed: its end is the supremum at infinity.
+# Part of the Chebyshev interval where the error is tested; its end corresponds to infinity.
 _PROBED = 0.999
-# Part of the supremum that the core may reach.
+# Largest value of the core, as a part of the supremum.
 _BELOW = 0.99
-_FIRST, _STEP = 3, 6  # the kernels take this many steps of Horner's rule first, and then at a time
+_FIRST, _STEP = 3, 6  # steps of Horner's rule that the kernels take first, and then at a time
 _FINE, _QUICK = 9e-13, 1e-10  # errors: of `smooth`, and of the kernels' tables
 _ROOT2 = math.sqrt(2.0)
 _PLATEAU = 2.0 * _ROOT2 / 3
@@ -96,7 +96,7 @@ def _far(a: Floats, k: float) -> Floats:
 
 
 def reference(a: ArrayLike, beta: float) -> Floats:
-    """Evaluate the map to 1e-14, slowly: the yardstick for tables and tests.
+    """Evaluate the map to 1e-14, slowly: the reference for tables and tests.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def reference(a: ArrayLike, beta: float) -> Floats:
 
 
 class SmoothMap(NamedTuple):
-    """All that an evaluator needs; it works on ``x = kappa a`` and gives units of ``sup / 2**30``.
+    """The coefficients of the fast map, which takes ``x = kappa a`` and returns units of ``sup / 2**30``.
 
     With ``kappa**3`` the coefficient of the cube, the core polynomial is ``x (slope - x**2)``: one
     multiplication less in the innermost loop.
@@ -158,7 +158,7 @@ def _tail(beta: float, core: float, target: float) -> Floats:
 
 @lru_cache(maxsize=64)
 def smooth_map(beta: float, target: float = _QUICK) -> SmoothMap:
-    """Build the evaluator of one ``beta`` to an absolute error, in milliseconds; public arithmetic only."""
+    """Compute the coefficients for one ``beta`` to an absolute error, in milliseconds; public arithmetic only."""
     scale = UNIT / sup(beta)
     kappa = (scale * (1 / 6 + 0.5 / beta)) ** (1 / 3)
     nearest = _core(beta, target)

@@ -14,7 +14,7 @@ from fattail.robust.base import Factors, Robustifier, check_scale
 
 @dataclass(frozen=True)
 class Clip(Robustifier):
-    """Values outside ``center +- bound`` are moved to its ends; NaN counts as ``center``.
+    """Clip values to ``center +- bound``; NaN counts as ``center``.
 
     Notes
     -----

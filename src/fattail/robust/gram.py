@@ -1,4 +1,4 @@
-"""Second moments of rows pulled back to a ball, for preconditioners and spectral starts."""
+"""Second moments of rows projected to a ball, for preconditioners and spectral starts."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from fattail.rows.order import Fold
 
 @dataclass(frozen=True)
 class Gram:
-    """Mean of ``z z'`` over rows ``z = (row - center) / scale``, pulled back to norm ``radius``.
+    """Mean of ``z z'`` over rows ``z = (row - center) / scale``, projected to the ball of norm ``radius``. Where a person has
+    several rows, their terms are averaged: the result is a mean over persons of the mean of ``z z'``.
 
-    Where a person has several rows, theirs are averaged: a mean over persons of the mean of ``z z'``.
-
-    The answer is in units of ``scale``: multiply by ``outer(scale, scale)`` to undo it.
+    The result is in units of ``scale``: multiply by ``outer(scale, scale)`` to undo that.
 
     Notes
     -----
@@ -56,7 +55,8 @@ class Gram:
             return weight * _kernels.exact_gram(dense, r, center, inverse, block.starts)[i, j]
 
         unit = self.radius**2 / (ONE * data.size(fold) * weight)
-        # One row (person) more or fewer adds or takes away one term, no longer than 1; two terms are at right angles at most.
+        # Adding or removing a row (person) adds or removes one term of norm at most 1. Two terms have a nonnegative inner
+        # product, so they differ by at most sqrt(2).
         reach = 1.0 if data.swing < 1 else math.sqrt(2)
         return Bounded(data._reduce(partial, fold), 5 * reach * ONE, "l2", fold, unit=unit)
 

@@ -22,7 +22,7 @@ from fattail.rows.passes import Partial
 class Histogram:
     """Number of rows (of persons) per cell, for ``groups`` histograms of ``cells`` cells each.
 
-    A person with rows in several cells counts in each by their share of rows there.
+    A person with rows in several cells counts in each with the share of their rows there.
 
     Notes
     -----

@@ -21,7 +21,7 @@ class MedianOfMeans:
     within : Robustifier
         Bounds the rows of a group.
     groups : int
-        Odd. More than one are cut from a fold, which the curator draws.
+        Odd. If there is more than one, a fold that the curator drew is divided.
 
     Notes
     -----
@@ -49,8 +49,7 @@ class MedianOfMeans:
         parts = [self.within.mean(data, rows, group, width=width) for group in fold.split(self.groups)]
         means = np.stack([part.unit * part._value for part in parts])
         coarsest = max(parts, key=lambda part: float(np.max(np.abs(part.unit))))
-        # In units of the smallest group; the median of floats is one of them, so only the
-        # rounding of the group means themselves enters.
+        # In units of the smallest group. A median of floats is one of them, so only the group means are rounded.
         return Bounded(
             np.median(means, axis=0) / coarsest.unit,
             coarsest.raw_sensitivity * (1 + 2.0**-40),

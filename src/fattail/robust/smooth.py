@@ -41,7 +41,7 @@ class Smooth(Robustifier):
     def rows(self, data: PrivateData, norm: Norm, fold: Fold | None = None) -> Bounded:
         """The bounded rows themselves (n x d), for noise that is added row by row.
 
-        Replacing a row changes that row only: by the range of one row, however many there are.
+        Replacing a row changes that row only, by at most the range of one row.
         """
         center = np.broadcast_to(np.asarray(self.center, dtype=np.float64), (data.d,))
         scale = np.broadcast_to(np.asarray(self.scale, dtype=np.float64), (data.d,))

@@ -15,10 +15,10 @@ from fattail.robust.base import Rows, check_scale, own_rows, per_person
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold
 
-# For less, the global sensitivity serves: rounding in the smooth one would count.
+# Below this smoothness the global sensitivity is used, because rounding of the smooth one would matter.
 _LEAST_SMOOTHNESS = 2.0**-16
-# Bounds are brought between these: sums, differences and products with any noise scale keep their relative accuracy there. The
-# squares of both are normal floats.
+# Bounds are clipped to this range, in which sums, differences and products with any noise scale keep their relative accuracy.
+# The squares of both ends are normal floats.
 _LEAST_BOUND, _LARGEST_BOUND = 1e-150, 1e150
 
 
@@ -34,7 +34,7 @@ class Trimmed:
         Values are clipped to ``[-bound, bound]`` first; it may be huge, since it enters the
         sensitivity only through terms that decay with ``trim``, and its last bits.
     smoothness : float
-        The ``t`` of the smooth sensitivity; ask the curator.
+        The ``t`` of the smooth sensitivity, from the curator.
 
     Notes
     -----
@@ -62,7 +62,7 @@ class Trimmed:
                 known = _kernels.factors(V, r)
                 dense: Any = V.toarray() if hasattr(V, "toarray") else V
                 x = np.asarray(dense, dtype=np.float64) if known is None else known[:, None] * dense
-            # fmin and fmax prefer the number, so NaN falls to the lower end.
+            # fmin and fmax ignore NaN, so NaN becomes the lower end.
             result: NDArray[np.float64] = np.fmax(np.where(np.isnan(x), -bound, np.fmin(x, bound)), -bound)
             return result
 
@@ -77,7 +77,7 @@ class Trimmed:
             low, high = np.sort(x[: m + 1]), np.sort(x[n - m - 1 :])
             centers[j] = _kernels.exact_sum(x[m : n - m]) / (n - 2 * m)
             smooth[j] = self._widest(low, high, reach) / (n - 2 * m)
-        # Rounding the mean may move it by its last bit where one row moves it by far less. A constant leaves S smooth.
+        # Rounding may move the mean by its last bit, which can exceed the effect of a row. Adding a constant keeps S smooth.
         return SmoothBounded(centers, smooth * (1 + 2.0**-20) + 2.0**-51 * bound, self.smoothness, fold=fold)
 
     def _widest(self, low: NDArray[np.float64], high: NDArray[np.float64], reach: float) -> float:

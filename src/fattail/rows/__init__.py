@@ -1,1 +1,1 @@
-"""The only holder of raw rows; `door` brings every source into one canonical form."""
+"""The only holder of raw rows; `door` converts every source to one canonical form."""

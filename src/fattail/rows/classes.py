@@ -28,7 +28,7 @@ DEFAULT = (0, 1)
 
 @dataclass(frozen=True)
 class Labels:
-    """What turns labels into 0 and 1; both classes are declared, negative first.
+    """The two declared classes, negative first; converts labels to 0 and 1.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Labels:
             )
 
     def checked(self, y: Any) -> Floats:
-        """Codes of labels in memory, all of which must be declared: the holder's check, as that for NaN is."""
+        """Codes of labels in memory. An undeclared label raises: a check for the holder of the data, like that for NaN."""
         y = single_column(y)
         values = y if is_column(y) else array_of(y)
         self.check(type_of(values))
@@ -69,7 +69,8 @@ class Labels:
     def codes(self, y: Any, *, strict: bool = True) -> Floats:
         """1 where the label is the second class, 0 where it is the first, NaN elsewhere.
 
-        Where numbers are declared and it is too late to refuse, text that says one of them counts as it (``strict=False``).
+        With ``strict=False`` (after the charge, when nothing may be refused), text that spells a declared number counts as that
+        number.
         """
         y = single_column(y)
         values = y if is_column(y) else as_vector(array_of(y))
@@ -79,7 +80,7 @@ class Labels:
         return np.where(second, 1.0, np.where(first, 0.0, np.nan))
 
     def _at(self, values: Any, label: Any, strict: bool) -> NDArray[np.bool_]:
-        """Where a label is; nowhere, if it is too late to refuse a type that cannot be compared with it."""
+        """Where a label is. After the charge, a type that cannot be compared with it has it nowhere."""
         try:
             return attempt("comparing labels", _equal, values, label)
         except Refusal:
@@ -97,7 +98,7 @@ def _holds_labels(kind: Any) -> bool:
 def categories(kind: Any) -> list[Any] | None:
     """The classes that a categorical type declares; None for other types.
 
-    A polars ``Categorical`` is open, any text may turn up: it declares none. An ``Enum`` does.
+    A polars ``Categorical`` may hold any text, so it declares no classes. An ``Enum`` does.
     """
     if kind_of(kind) in ("CategoricalDtype", "Enum") and library(kind) in ("pandas", "polars"):
         return list(kind.categories)
@@ -120,7 +121,8 @@ def declared(classes: Any, X: Any, y: Any) -> Labels:
 
 
 def _equal(values: Any, label: Any) -> NDArray[np.bool_]:
-    """Where a column has a label, in its own library's way: Arrow's text is never decoded, so none can be undecodable."""
+    """Where a column has a label, compared by the column's own library. Arrow's text is not decoded, so undecodable text cannot
+    fail."""
     if library(values) == "pyarrow":
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -140,5 +142,5 @@ def _equal(values: Any, label: Any) -> NDArray[np.bool_]:
 def _same(cell: Any, label: Any) -> bool:
     try:
         return bool(cell == label)
-    except Exception:  # some missing values refuse to be compared
+    except Exception:  # comparing some kinds of missing values raises
         return False

@@ -1,7 +1,7 @@
-"""Rows on a Dask cluster: each partition is added up where it lies, and only the sums travel.
+"""Rows on a Dask cluster: each partition is summed where it lies, and only the sums are sent.
 
-Which cluster, and where the data are placed, is the user's own affair: passes run on the
-client that is active, or on Dask's local threads if there is none. Tasks are functions of
+The user chooses the cluster and the placement of the data: passes run on the active client, or on Dask's local threads if there
+is none. Tasks are functions of
 rows and of public parameters, without noise, so Dask may repeat one on another worker when
 it loses the first; noise is drawn once, by the curator, from the finished sum.
 """
@@ -26,9 +26,9 @@ from fattail.rows.missing import MISSING, present_rows, without_missing
 from fattail.rows.source import Chunk, Job, Mask, Source, Sums, total
 from fattail.rows.sources import CHUNK_BYTES
 
-# Partial sums, if there are more than this many, are added in groups of as many on the workers.
+# More partial sums than this are added on the workers, in groups of this size.
 FAN_IN = 16
-# Bytes up to which a pass's parameters travel with every task. Longer ones are a task of their own, which the others wait for.
+# Largest size, in bytes, of parameters that are sent with every task. Longer ones are a task of their own.
 SEND_TWICE = 1 << 16
 
 
@@ -54,7 +54,7 @@ class Dask(Source):
 
             X = X.rechunk({1: -1})
             self.is_sparse = bool(sparse.issparse(meta_from_array(X)))
-        self._X = X  # persisted partitions live as long as someone holds the collection
+        self._X = X  # persisted partitions exist as long as the collection is referenced
         self._parts = np.ravel(X.to_delayed()).tolist()
         self._edges = np.concatenate(([0], np.cumsum(attempt("counting the rows", _lengths, X, self._parts))))
         self.n, self.d = int(self._edges[-1]), int(X.shape[1])
@@ -139,7 +139,7 @@ class Dask(Source):
 
 @dataclass(frozen=True)
 class _PartitionForm:
-    """What the rows and the target of every partition are brought into."""
+    """The form to which the rows and the target of every partition are converted."""
 
     is_sparse: bool
     labels: Labels | None
@@ -172,7 +172,7 @@ def _sum_partition(
     rows, target = _partition(X, y, name, form)
     if digest is not None and _digest(rows, target) != digest:
         raise Refusal(CHANGED)
-    # Rows that are CSR though the array did not say so become dense, a few at a time.
+    # CSR rows of an array that was declared dense are made dense, a few at a time.
     step = high - low if sparse.issparse(rows) == form.is_sparse else max(1, CHUNK_BYTES // (8 * rows.shape[1]))
 
     def chunks() -> Iterator[Chunk]:
@@ -184,7 +184,7 @@ def _sum_partition(
 
 
 def _partition(X: Any, y: Any, name: str | None, form: _PartitionForm) -> tuple[Any, Any]:
-    """Rows and target of a partition; cells that are no numbers are missing."""
+    """Rows and target of a partition; cells that are not numbers are missing."""
     if name is not None:
         X, y = take_target(X, name)
     rows = rows_of(X, strict=False)

@@ -2,8 +2,7 @@
 
 Everything an estimator learns goes through ``PrivateData._reduce``: a function sees one
 cache-sized block of rows at a time and returns integer partial sums, which are added. The
-sums are exact, so blocks, threads and workers cannot change a result. Where the rows come
-from is the business of `fattail.rows.sources`.
+sums are exact, so blocks, threads and workers cannot change a result. `fattail.rows.sources` reads the rows.
 """
 
 from __future__ import annotations
@@ -25,18 +24,19 @@ from fattail.rows.sources import as_source
 
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 
-# Measured: smaller blocks pay for the interpreter (half as fast at 256 kB), larger ones leave the cache.
+# Bytes of a block. Measured: with smaller blocks the interpreter's overhead grows (half as fast at 256 kB), larger ones exceed
+# the cache.
 BLOCK_BYTES = 1 << 22
-# Wide rows leave it anyway, and blocks of few of them pay for vectors of sums that are as wide.
+# Wide rows exceed it anyway, and with few rows per block the vectors of sums, which are as wide, cost more than the rows.
 WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
-# A subset of the rows up to this size is worth its memory: it is found by reading all of them.
+# A subset of the rows up to this size is copied: otherwise each pass reads all rows to find it.
 KEEP_BYTES = 1 << 27
-# Rows of a block are a multiple of this: kernels take rows in small groups, and leftovers cost more.
+# The rows of a block are a multiple of this: kernels process rows in small groups, and a remainder is slower.
 ROW_GROUP = 16
 
 
 def block_rows(row_bytes: int, block_bytes: int | None = None) -> int:
-    """Rows of a block of about ``block_bytes``, by default what is fast."""
+    """Number of rows of a block of about ``block_bytes``; by default a fast size."""
     row_bytes = max(1, row_bytes)
     rows = (block_bytes or max(BLOCK_BYTES, min(WIDE_ROWS * row_bytes, WIDE_BYTES))) // row_bytes
     return int(np.clip(rows - rows % ROW_GROUP, ROW_GROUP, 1 << 20))
@@ -51,12 +51,12 @@ class PrivateData:
         float32 or float64 in any memory layout; other numbers are converted block by block.
     y : array of shape (n,) or column name, optional
     labels : Labels, optional
-        The two classes that y holds; behind the door they are 0 and 1.
+        The two classes that y holds; they are converted to 0 and 1.
     person : array of shape (n,) or column name, optional
-        Whose row each is. The unit of privacy is then a person, and ``n`` the number of persons; the rows are brought into
-        memory, since those of a person may lie anywhere.
+        The id of the person each row belongs to. The unit of privacy is then a person, and ``n`` the number of persons. The
+        rows are read into memory, because those of a person may be anywhere in the table.
     missing : {"error", "zero", "drop"}, optional
-        What becomes of missing cells (`fattail.rows.missing`); by default they stay as they are.
+        How missing cells are handled (`fattail.rows.missing`); by default they are kept.
     block_bytes : int, optional
         Size of the blocks handed to partial sums. Changes speed, never a result.
 
@@ -81,11 +81,11 @@ class PrivateData:
         self._source = as_source(X, y, labels, person, missing)
         self.n, self.d = self._source.n, self._source.d
         self.unit = "row" if person is None else "person"  # what n counts, and what is protected
-        self.is_counted = missing != "drop"  # how many rows are complete is private
-        self.count_noise = 0.0  # standard deviation of n, where it is a release
-        self.swing = 1.0  # how far a neighbor moves a bounded sum, over how far a replacement does
-        self._fold: Fold | None = None  # the rows that count, if not all of the source's
-        self._copied: Fold | None = None  # the rows that the source holds, in their secret order
+        self.is_counted = missing != "drop"  # False if the number of complete rows is private and not released yet
+        self.count_noise = 0.0  # standard deviation of n, if n is a release
+        self.swing = 1.0  # sensitivity of a bounded sum over that under replacement: 1, or 1/2 for add-remove
+        self._fold: Fold | None = None  # the fold that these data are, if not all rows of the source
+        self._copied: Fold | None = None  # the fold whose rows the source holds, in their secret order
         self._block_rows = block_rows(self._source.row_bytes, block_bytes)
 
     @property
@@ -113,36 +113,35 @@ class PrivateData:
         return other
 
     def for_one_fit(self) -> PrivateData:
-        """The same rows, without what a source remembers of earlier fits."""
+        """The same rows, without what the source has stored about earlier fits."""
         other = copy.copy(self)
         other._source = self._source.for_one_fit()
         return other
 
     def _number(self, fold: Fold | Sample | None = None) -> int:
-        """How many rows (persons) there are; private where n is a release."""
+        """The true number of rows (persons); private where n is a release."""
         if fold is not None or self._fold is not None:
             raise ValueError("the rows of a part are not counted")
         return self._source.n
 
     def counted(self, n: int, noise: float, *, swing: float) -> PrivateData:
-        """The same rows, of whose number nothing but a release is used from now on.
+        """The same rows with a released number of rows, which replaces the true one from now on.
 
         Parameters
         ----------
         n : int
-            What is released of the number of rows (persons).
+            The released number of rows (persons).
         noise : float
             Its standard deviation.
         swing : float
-            1 where a neighbor may have another row in the place of one, 1/2 where it has one row more or fewer: a bounded
-            contribution lies within half of its range from what counts as nothing.
+            1 under replace-one, 1/2 under add-remove: a bounded contribution is at most half of its range away from zero.
         """
         other = copy.copy(self)
         other.n, other.count_noise, other.swing, other.is_counted = n, noise, swing, True
         return other
 
     def column(self, j: int) -> PrivateData:
-        """The rows that have a cell in column j, as data of their own; how many is private."""
+        """The rows with a present cell in column j, as data of their own; their number is private."""
         other = copy.copy(self)
         if isinstance(self._source, Persons):
             other._source = self._source.column(j)
@@ -154,7 +153,7 @@ class PrivateData:
         return other
 
     def averages(self) -> PrivateData:
-        """One row per person: the mean of theirs. A target is left behind."""
+        """One row per person: the mean of their rows. The target is dropped."""
         if not isinstance(self._source, Persons):
             return self
         other = copy.copy(self)
@@ -197,19 +196,19 @@ class PrivateData:
             return self._sliced(fold)
         other = copy.copy(self)
         other.n, other._fold = len(fold), fold
-        # Rows of an interval of labels do not lie at the places that its expected size says.
+        # A fold by labels has a private size, so it cannot be sliced by its expected size.
         kept = isinstance(self._source, Reader) and not fold.by_label and len(fold) * self._source.row_bytes <= KEEP_BYTES
         return other._gathered() if kept else other
 
     def _sliced(self, fold: Fold) -> PrivateData:
-        """Rows in the order of their ranks: those of a fold inside theirs follow one another."""
+        """A slice of rows that are in the order of their ranks."""
         assert self._copied is not None and isinstance(self._source, Arrays)
         first = fold.start - self._copied.start
         ((X, y),) = self._source.read(first, first + len(fold))
         return self._holding(X, y, fold)
 
     def _gathered(self) -> PrivateData:
-        """A copy of the rows that count."""
+        """A copy of the fold's rows."""
         assert self._fold is not None and isinstance(self._source, Reader)
         positions = self._fold.positions(self._source.n)
         if isinstance(self._source, Arrays):
@@ -245,13 +244,13 @@ class PrivateData:
         return partial(self._source.nobody()) if result is None else result
 
     def _counting(self, fold: Fold | None) -> Fold | None:
-        """Which of the source's rows to look at; all if None."""
+        """The fold of the source to read; None for all rows."""
         if fold is not None and (self._fold or self._copied):
             raise ValueError("folds are drawn from all rows")
         return self._fold if fold is None else fold
 
     def check_in_memory(self, who: str) -> None:
-        """Refuse a stream to a method that needs more than sums over rows."""
+        """Refuse a stream for a method that needs more than sums over rows."""
         if not isinstance(self._source, (Arrays, Persons)):
             kind = type(self._source).__name__
             raise ValueError(
@@ -262,7 +261,7 @@ class PrivateData:
     def _gather(self, compute: Callable[[Block], NDArray[Any]], rows: Fold | None = None) -> NDArray[Any]:
         """Values of each row (of each person), concatenated; for order statistics, which are not sums.
 
-        Those of a fold are in their secret order, so that what is done with them in turn does not depend on the table's.
+        The values of a fold are in its secret order, so that nothing depends on the order of the table.
         """
         if isinstance(self._source, Persons):
             return self._source.gather(compute, self._block_rows, self._counting(rows))

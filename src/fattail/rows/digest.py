@@ -1,4 +1,4 @@
-"""Whether a stream gives the same rows in the same order when it is read again."""
+"""A checksum that shows whether a stream gives the same rows in the same order again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHANGED = (
 
 
 class Digest:
-    """A cryptographic checksum of rows in their order; where their chunks end does not matter.
+    """A cryptographic checksum of rows in their order; it does not depend on the chunks.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""The one door: whatever holds the rows, a pass sees them in one canonical form.
+"""The canonical form of rows and targets, to which every source is converted.
 
 *Rows* are a dense array, ``Columns``, or CSR without duplicates, stored zeros or unsorted indices. Their numbers are
 bool, integers, or floats of at most 64 bits; a masked cell is NaN. The *target* is a float64 vector with an entry per row.
 
-What is not so is refused by its type or shape, before anything is charged and without quoting a cell (`Refusal`).
-Once a fit has been charged no cell may stop it: in a chunk that turns out to hold something else than its schema
-says, a cell that is no number counts as missing (``strict=False``).
+Anything else is refused by its type or shape, before anything is charged and without quoting a cell (`Refusal`). After the
+charge no cell may stop a fit: if a chunk does not hold what its schema says, a cell that is not a number counts as missing
+(``strict=False``).
 
 Formal guarantees: ``door.proof.md``.
 """
@@ -31,11 +31,11 @@ SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Refusal(ValueError):
-    """A sentence of our own about data: it names types, columns and shapes, never a value."""
+    """An error about the data: its message names types, columns and shapes, never a value."""
 
 
 def attempt(what: str, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a library; if it fails, say so without its message, which may quote a cell.
+    """Call a library; if it fails, raise an error without its message, which may quote a cell.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def attempt(what: str, function: Callable[..., T], *arguments: Any) -> T:
         raise
     except Exception as error:
         kind = type(error).__name__
-    # Outside of the handler, so that the error is not even attached as the context of this one.
+    # Raised outside of the handler, so that the original error is not attached as context.
     raise Refusal(f"{what} failed ({kind}); the message is withheld, as it may quote a row")
 
 
@@ -70,8 +70,8 @@ def attempted(what: str, items: Iterable[T]) -> Iterator[T]:
 def number_type(kind: Any) -> Number:
     """The float type that holds what a library calls ``kind``; None if that is not a type of numbers.
 
-    Numbers are bool, integers of up to 64 bits and floats of up to 64. A longdouble would be rounded, a decimal or a
-    date given a unit, a category a code: whoever knows the data has to say how.
+    Numbers are bool, integers of up to 64 bits and floats of up to 64. A longdouble would be rounded, a decimal or a date needs
+    a unit, a category needs a code: the user has to convert them.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def number_type(kind: Any) -> Number:
 
 
 def shown(kind: Any) -> str:
-    """A type in words; how long the longest text is, is not one of them."""
+    """A type in words, without the length of the longest text, which is private."""
     letter = getattr(kind, "kind", "") if isinstance(kind, np.dtype) else ""
     return {"U": "text", "S": "bytes", "c": f"{kind}: Complex data not supported"}.get(letter, str(kind))
 
@@ -162,7 +162,7 @@ def array_of(values: Any) -> NDArray[Any]:
 
 
 def _array_of(values: Any, strict: bool) -> NDArray[Any]:
-    """The same; where it is too late to refuse text, each cell of a list stays what it is: written out, it may be rounded."""
+    """The same, but after the charge the cells of a list keep their types: a conversion to text could round them."""
     array = array_of(values)
     if strict or array.dtype.kind not in "US" or hasattr(values, "dtype"):
         return array
@@ -196,7 +196,7 @@ def _canonical_csr(X: Any) -> sparse.csr_array:
         X = X.tocoo()
         X = sparse.coo_array((X.data.astype(np.float64) if number_type(X.dtype) else _cells(X.data), (X.row, X.col)), X.shape)
     X = X.tocsr()
-    # Built anew from its parts: the flags of an object say what its maker believed.
+    # Rebuilt from its arrays, because the flags of the given object may be wrong.
     rows = sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     attempt("reading the indices of sparse rows", rows.check_format, True)
     if not rows.has_canonical_format:
@@ -213,7 +213,7 @@ def _stored_sparsely(schema: Schema) -> bool:
 
 
 def as_form(rows: Any, is_sparse: bool) -> Any:
-    """Canonical rows as CSR or not: a stream is one or the other, whatever a single chunk is."""
+    """Canonical rows as CSR or dense: all chunks of a stream have the same form."""
     if sparse.issparse(rows) == is_sparse:
         return rows
     return sparse.csr_array(rows.dense() if isinstance(rows, Columns) else rows) if is_sparse else rows.toarray()
@@ -234,11 +234,11 @@ def _numbers(values: Any, strict: bool) -> NDArray[Any]:
     if strict:
         raise Refusal(f"only numbers can be read, got type {shown(type_of(values))}")
     cells = attempt("reading a column", as_array, values)
-    return _cells(cells) if cells.ndim == 1 else np.full(len(values), np.nan)  # a cell of several numbers is none
+    return _cells(cells) if cells.ndim == 1 else np.full(len(values), np.nan)  # a nested cell is missing
 
 
 def _cells(values: NDArray[Any]) -> Floats:
-    """Cells that are numbers, or say one, as such; the others are missing."""
+    """Cells that are numbers, or text that spells one, as numbers; the others are missing."""
     if values.dtype.kind == "c":
         return np.where(values.imag == 0, values.real, np.nan).astype(np.float64)
     if values.dtype.kind == "f":
@@ -251,7 +251,7 @@ def _cells(values: NDArray[Any]) -> Floats:
 def _cell(cell: Any) -> float:
     try:
         return float(cell)
-    except Exception:  # whatever the cell is, it is no number
+    except Exception:  # whatever the cell is, it is not a number
         return np.nan
 
 
@@ -273,7 +273,7 @@ def target_of(y: Any, *, strict: bool = True) -> Floats:
 
 
 def single_column(y: Any) -> Any:
-    """The column of a frame that has just one; anything else as it is."""
+    """The only column of a frame with one column; anything else is returned unchanged."""
     if not is_frame(y):
         return y
     names = list(schema_of(y).kinds)
@@ -283,7 +283,7 @@ def single_column(y: Any) -> Any:
 
 
 def as_vector(values: NDArray[Any]) -> NDArray[Any]:
-    """One entry per row: shapes (n,) and (n, 1) are, others are refused."""
+    """A vector with one entry per row; shapes other than (n,) and (n, 1) are refused."""
     if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
         return values.reshape(-1)
     raise Refusal(f"y must have one entry per row, so shape (n,), got shape {values.shape}")
@@ -300,7 +300,7 @@ def plain_ids(ids: Any) -> NDArray[Any]:
     """Ids as an array: text as objects, everything else in its own type."""
     column = single_column(ids)
     if not is_column(column):
-        # In a list every id keeps its own type: one text must not turn the numbers of others into text.
+        # In a list every id keeps its own type: one text id must not convert the numbers of others to text.
         return np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
     if library(column) == "pyarrow":
         return np.asarray(column.to_pandas(), dtype=object)

@@ -1,6 +1,6 @@
-"""Columns of numbers, whichever library holds them.
+"""Columns of numbers of pandas, polars and pyarrow.
 
-pandas, polars and pyarrow are never imported here: an object that came from one of them says so.
+None of these libraries is imported here: an object is recognized by the module of its type.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_frame(X: Any) -> bool:
 
 
 def is_column(values: Any) -> bool:
-    """Whether an object is a column as one of these libraries holds it."""
+    """Whether an object is a column of one of these libraries."""
     if library(values) == "pyarrow":
         return hasattr(values, "type") and hasattr(values, "to_numpy")
     return library(values) in ("pandas", "polars") and hasattr(values, "dtype") and not is_frame(values)
@@ -54,7 +54,7 @@ def as_array(values: Any) -> NDArray[Any]:
         return np.asarray(values.to_numpy(dtype=np.float64, **missing))
     if library(values) == "polars":
         return np.asarray((values.cast(float) if str(values.dtype) == "Boolean" else values).to_numpy())
-    # Text stays bytes: it need not be decodable.
+    # Text stays bytes, because it may not be decodable.
     plain = {"bool": "uint8", "string": "binary", "large_string": "large_binary"}.get(str(values.type))
     return np.asarray((values.cast(plain) if plain else values).to_numpy(zero_copy_only=False))
 
@@ -90,7 +90,7 @@ def is_missing(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Columns:
-    """Columns of equal length, rows of which can be taken."""
+    """Columns of equal length that can be sliced by rows."""
 
     arrays: list[NDArray[Any]]
     dtype: np.dtype[Any]
@@ -117,7 +117,7 @@ class Columns:
         return out
 
     def copy(self) -> Columns:
-        """The same rows in memory of their own."""
+        """A copy of the rows."""
         return Columns([values.copy() for values in self.arrays], self.dtype)
 
     def __getitem__(self, rows: slice) -> Columns:

@@ -1,7 +1,7 @@
 """Named columns of any table: numbers as float64, labels (groups, ids of persons) as plain arrays.
 
 A table is a mapping of columns, a pandas, polars or pyarrow frame, a Dask frame, or the path of a CSV or Parquet file.
-Where a column is asked for, an array may stand instead of a name. A type is taken from the schema, never guessed from
+An array may be given instead of a column name. A type is taken from the schema, never guessed from
 cells; in a text file a column is numbers or labels as the caller says. No message quotes a cell.
 """
 
@@ -27,13 +27,13 @@ TEXT_FILES = (".csv", ".tsv", ".txt")
 
 
 class NamedColumns:
-    """The columns of a table that a question is about.
+    """The columns of a table that a statistic needs.
 
     Parameters
     ----------
     data : array, mapping, frame, Dask frame or path
     numbers, labels : sequences
-        Names of columns that are read as numbers and as labels. What is not text is the column itself.
+        Names of columns that are read as numbers and as labels. An entry that is not text is the column itself.
     delimiter, quoted_newlines
         Of a text file, as on the command line.
 
@@ -66,7 +66,7 @@ class NamedColumns:
             self._columns, self.n = _taken(data, names)
 
     def numbers(self, name: Any) -> Floats:
-        """A column of numbers; what is missing, or no number in a text file, is NaN."""
+        """A column of numbers; a missing cell, or a cell of a text file that is not a number, is NaN."""
         column = self._columns[name] if isinstance(name, str) else name
         try:
             numbers = target_of(column)
@@ -75,12 +75,12 @@ class NamedColumns:
         return self._checked(numbers, name)
 
     def labels(self, name: Any) -> Labels:
-        """A column of labels: numbers as they are, anything else as objects; what is missing is None or NaN."""
+        """A column of labels: numbers as they are, anything else as objects; a missing cell is None or NaN."""
         column = self._columns[name] if isinstance(name, str) else name
         return self._checked(as_vector(_plain(column)), name)
 
     def ids(self, name: Any) -> Any:
-        """A column as its library holds it, for `fattail.rows.persons`."""
+        """A column in its library's type, for `fattail.rows.persons`."""
         column = self._columns[name] if isinstance(name, str) else name
         if _length(column) != self.n:
             self._checked(np.empty(_length(column)), name)

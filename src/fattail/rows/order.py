@@ -1,9 +1,9 @@
 """A secret order of the rows, from which folds and subsets are cut.
 
-The promise is for a table as a multiset of rows, in whatever order it is kept, so nothing may depend on where a
-row stands. Every position gets a secret label that is independent of all values, and the rows are ranked by their
-labels. A fold is an interval of ranks. The labels of a position follow from a key and the position alone, so a
-stream is never held in memory and every worker of a cluster finds the same ones. Proof: ``order.proof.md``.
+The guarantee is for a table as a multiset of rows, so nothing may depend on the position of a row. Every position gets a secret
+label that is independent of all values, and the rows are ranked by their
+labels. A fold is an interval of ranks. A label is a function of a key and the position alone, so a stream is never held in
+memory and every worker of a cluster computes the same labels. Proof: ``order.proof.md``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 SecretLabels = NDArray[np.uint64]
 Positions = NDArray[np.intp]
 
-# Positions whose labels come from one call of the hash function.
+# Number of positions whose labels come from one call of the hash function.
 CHUNK = 1 << 12
-# Positions whose labels are looked at together, or held from one pass to the next.
+# Number of positions whose labels are processed together, and number whose labels are kept between passes.
 STRETCH = 1 << 20
 HELD = 1 << 23
-# Labels are sorted into this many cells by their first bits, to find those of some ranks without holding all.
+# Labels are counted by this many first bits, to find those of given ranks without holding all labels.
 CELL_BITS = 16
 
 
@@ -40,8 +40,8 @@ class SecretOrder:
     n : int
         Public number of rows.
     by_label : bool
-        For a table whose number of rows is private, n being what is released of it: a fold is then an interval of labels
-        instead of ranks, so that a row that is added or removed changes one fold. Its size is private, ``len`` what is expected.
+        For a table whose number of rows is private, where n is a release: a fold is then an interval of labels instead of
+        ranks, so that adding or removing a row changes one fold. Its size is private; ``len`` is the expected size.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class SecretOrder:
         return self.cut([k * self.n // count for k in range(count + 1)])
 
     def cut(self, ranks: Sequence[int]) -> tuple[Fold, ...]:
-        """Folds between successive ranks; ranks that share a label, if that ever happens, stay together."""
+        """Folds between successive ranks; rows with the same label stay together."""
         ranks = tuple(ranks)
         if ranks not in self._cuts:
             ends = enumerate(pairwise(self._expected(ranks) if self.by_label else self._bounds(ranks)))
@@ -93,7 +93,7 @@ class SecretOrder:
         return np.asarray(positions[order])
 
     def stretches(self, total: int | None = None) -> Iterator[tuple[int, int]]:
-        """All positions (``total`` of them, if that is not n), as many at a time as may be looked at together."""
+        """Ranges of positions (``total`` of them, n by default) that are processed together."""
         stop = self.n if total is None else total
         return ((a, min(a + STRETCH, stop)) for a in range(0, stop, STRETCH))
 
@@ -138,7 +138,7 @@ class SecretOrder:
         return np.frombuffer(b"".join(parts), dtype="<u8")[start - first * CHUNK :]
 
     def __reduce__(self) -> Any:
-        return SecretOrder, (self._key, self.n, self.by_label)  # a worker draws the labels that it needs
+        return SecretOrder, (self._key, self.n, self.by_label)  # a worker computes the labels that it needs
 
     def __repr__(self) -> str:
         return f"SecretOrder(n={self.n})"
@@ -148,7 +148,7 @@ class SecretOrder:
 class Fold:
     """Rows of ranks ``[start, stop)`` in a secret order, one of ``of`` folds cut from it.
 
-    How many rows it has is public; which ones is not.
+    Its size is public; which rows it holds is not.
     """
 
     index: int
@@ -168,7 +168,7 @@ class Fold:
         return self._order.by_label
 
     def overlaps(self, other: Fold) -> bool:
-        """Whether a row may be in both; ranks in different orders say nothing of each other."""
+        """Whether a row may be in both; folds of different orders may always overlap."""
         return self._order is not other._order or (self.start < other.stop and other.start < self.stop)
 
     def contains(self, other: Fold) -> bool:
@@ -182,7 +182,7 @@ class Fold:
 
     def within(self, start: int, stop: int) -> Positions:
         """Which rows of the positions ``[start, stop)`` are in the fold, counted from ``start``, in increasing order."""
-        if self._ranks and (start, stop) == (0, self._order.n):  # all folds will be asked for: rank the rows once
+        if self._ranks and (start, stop) == (0, self._order.n):  # all folds will be used: rank the rows once
             return np.sort(self._order.positions(self.start, self.stop))
         labels = self._order.labels(start, stop)
         inside = labels >= np.uint64(self._low)
@@ -192,7 +192,7 @@ class Fold:
 
     @property
     def _ranks(self) -> bool:
-        """Whether it pays to rank all rows once, as all folds will be asked for."""
+        """Whether to rank all rows once, because all folds will be used."""
         return self.of > 1 and not self.by_label
 
     def positions(self, total: int | None = None) -> Positions:

@@ -1,6 +1,6 @@
-"""One pass over the rows: blocks in, exact integer sums out, on as many threads as there are.
+"""One pass over the rows: blocks in, exact integer sums out, on several threads.
 
-A pass is a function of public parameters. It may run here or travel to where the rows are.
+A pass is a function of public parameters. It runs in this process or is sent to a worker that holds the rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fattail.rows.frames import FLOATS, Columns
 from fattail.rows.order import Fold
 from fattail.rows.source import Chunk, total
 
-# Fewer blocks than this are not worth waking another thread.
+# Least number of blocks for which several threads are used.
 MIN_THREADED = 4
 
 Partial = Callable[["Block"], NDArray[np.int64]]
@@ -32,7 +32,7 @@ Partial = Callable[["Block"], NDArray[np.int64]]
 class Block:
     """Some consecutive rows, ``y`` if there is one, and where they start.
 
-    ``rows`` lie in memory as they came: an array by rows or by columns, columns here and there, or CSR.
+    ``rows`` keep the memory layout of the source: an array by rows or by columns, separate columns, or CSR.
     ``weight`` is None, or a 0/1 vector that says which persons are in a Poisson sample.
     ``starts`` is None where a row is a person; otherwise person k has the rows ``[starts[k], starts[k + 1])``.
     """
@@ -56,15 +56,15 @@ class Block:
         return self.start + len(self)
 
     def dot(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``X @ w`` in float64; a row's product does not depend on the other rows, nor on where it stands among them."""
+        """``X @ w`` in float64; a row's product does not depend on the other rows or on its position."""
         return _kernels.dot(self.X, w)
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One pass: add ``partial`` over the blocks of some consecutive rows, or of those of them that are in a fold.
+    """One pass: the sum of ``partial`` over blocks of consecutive rows, or of those of them that are in a fold.
 
-    It holds public parameters and the fold's secret, and no rows, so it may travel to where the rows are.
+    It holds public parameters and the fold's secret key, but no rows, so it can be sent to a worker that holds rows.
     """
 
     partial: Partial
@@ -76,15 +76,15 @@ class Job:
     ) -> NDArray[np.int64] | None:
         """Sum over ``chunks``, whose first row has position ``start``; None if they are empty.
 
-        ``mask`` covers the same rows. Threads take the next block from one iterator: the
-        sum is one of integers, so who adds what does not matter.
+        ``mask`` covers the same rows. Threads take the next block from one iterator; the sums are integers, so the result does
+        not depend on the threads.
         """
         if self.fold is not None:
             chunks = picked(chunks, start, self.fold, self.block_rows)
         return self.over(cut(chunks, start, self.block_rows, mask), threads)
 
     def over(self, pieces: Iterator[Any], threads: int | None = None) -> NDArray[np.int64] | None:
-        """Sum over pieces, each of which makes a block of itself."""
+        """Sum over pieces, each of which assembles its block."""
         with one_blas_thread:
             head = list(islice(pieces, MIN_THREADED))
             threads = (threads or thread_count()) if len(head) == MIN_THREADED else 1
@@ -94,14 +94,14 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A block to be: the parts of chunks that it is copied from, on the thread that needs it."""
+    """The parts of chunks from which a block is assembled, on the thread that needs it."""
 
     parts: list[tuple[Any, Any, int, int]]
     start: int
     mask: NDArray[np.bool_] | None
 
     def block(self, scratch: dict[Any, NDArray[Any]] | None = None) -> Block:
-        """Assemble the rows; a ``scratch`` lets blocks that nobody keeps share their memory."""
+        """Assemble the rows; blocks that are not kept share the memory in ``scratch``."""
         weight = None if self.mask is None else self.mask.astype(np.float64)
         y = [y[a:b] for _, y, a, b in self.parts if y is not None]
         target = None if not y else y[0] if len(y) == 1 else np.concatenate(y)
@@ -119,7 +119,7 @@ class Piece:
         return self._copied(scratch)
 
     def _copied(self, scratch: dict[Any, NDArray[Any]]) -> NDArray[Any]:
-        """The rows side by side, in memory that the next piece will use again."""
+        """A copy of the rows, in memory that the next piece will use again."""
         X = self.parts[0][0]
         size = sum(b - a for _, _, a, b in self.parts)
         dtype = np.result_type(np.float32, *(X.dtype for X, *_ in self.parts))
@@ -154,10 +154,10 @@ def picked(chunks: Iterable[Chunk], start: int, fold: Fold, rows: int) -> Iterat
 
 
 def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] | None = None) -> Iterator[Piece]:
-    """Pieces of exactly ``rows`` rows (but for the last), wherever the chunks end.
+    """Pieces of exactly ``rows`` rows (the last may have fewer), whatever the size of the chunks.
 
-    What waits for the next chunk is copied, as it would keep its whole chunk in memory: of thinned rows
-    a piece may come from a hundred chunks.
+    Rows that wait for the next chunk are copied, so that they do not keep their whole chunk in memory: a piece of a small fold
+    may come from a hundred chunks.
     """
     parts: list[tuple[Any, Any, int, int]] = []
     have = 0
@@ -179,7 +179,7 @@ def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] 
 
 
 def _alone(X: Any, y: Any, a: int, b: int) -> tuple[Any, Any, int, int]:
-    """A part of a chunk in memory of its own."""
+    """A copy of a part of a chunk."""
     return X[a:b].copy(), None if y is None else y[a:b].copy(), 0, b - a
 
 

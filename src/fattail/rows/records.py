@@ -1,7 +1,7 @@
-r"""Lines of text files to numbers, one record at a time.
+r"""Parse lines of text files to numbers, one record at a time.
 
-The grammar is chosen so that a record can change itself and nothing else: neither how many
-rows there are, nor the cells of its neighbors, nor whether reading succeeds.
+In this grammar a record affects only itself: not the number of rows, not the cells of other records, not whether reading
+succeeds.
 
 - A record is a line, ended by LF (a CR before it is blank space). An empty line is a record
   whose cells are missing.
@@ -39,11 +39,11 @@ _ROWS = 1 << 12
 
 
 class UnbalancedQuotesError(ValueError):
-    """A quoted cell does not end where the holder of the file promised that it would."""
+    """A quoted cell does not end, although the holder of the file promised balanced quotes."""
 
 
 def lines(stream: Any) -> Iterator[list[bytes]]:
-    """Batches of lines without their LF; of an overlong line, so much that it is known to be one."""
+    """Batches of lines without their LF; an overlong line is cut just beyond the limit."""
     rest = b""
     while block := stream.read(_BLOCK_BYTES):
         head, newline, tail = block.rpartition(b"\n")
@@ -113,7 +113,7 @@ def _spanning(stream: Any, delimiter: bytes) -> Iterator[list[list[bytes]]]:
 
 
 def _bounded(text: io.TextIOWrapper) -> Iterator[str]:
-    """Lines of no more than `MOST_LINE` characters: a small compressed file can hold one that fills the memory."""
+    """Lines cut just beyond `MOST_LINE` characters, because a line of a small compressed file could fill the memory."""
     while line := text.readline(MOST_LINE):
         if len(line) == MOST_LINE and not line.endswith("\n"):
             raise csv.Error("a line is too long")

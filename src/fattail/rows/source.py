@@ -1,4 +1,4 @@
-"""What a source of rows is: a public shape, and consecutive rows by position.
+"""The interface of a source of rows: a public shape, and consecutive rows by position.
 
 `fattail.rows.data` cuts the chunks into blocks and adds integer partial sums over them. The sources themselves are in
 `fattail.rows.sources` and `fattail.rows.cluster`.
@@ -25,7 +25,7 @@ Chunk = tuple[Any, NDArray[Any] | None]
 Sums = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-# How many entries a CSR row is taken to store at most, for the size of blocks: how many it does store is private.
+# Entries that a CSR row is assumed to store at most, for the size of blocks; the actual number is private.
 STORED = 64
 
 
@@ -46,7 +46,7 @@ class Job(Protocol):
 
 
 class Source(ABC):
-    """Rows by position in, chunks out.
+    """A source of rows, read by position in chunks.
 
     Attributes
     ----------
@@ -69,17 +69,17 @@ class Source(ABC):
 
     @property
     def row_bytes(self) -> int:
-        """Memory that a row of a block is taken to need: by the number of columns alone, which is public."""
+        """Assumed memory of a row, from the number of columns alone, which is public."""
         return 12 * min(self.d, STORED) + 8 if self.is_sparse else 8 * self.d
 
     def for_one_fit(self) -> Source:
-        """The same rows, with nothing remembered: whether they differ from those of an earlier fit must not be seen."""
+        """The same rows without stored checksums: a fit must not show whether the rows differ from those of an earlier fit."""
         other = copy.copy(self)
         other.forget()
         return other
 
     def forget(self) -> None:  # noqa: B027 (most sources remember nothing)
-        """Forget what the rows were when they were read."""
+        """Remove stored checksums of the rows."""
 
     @property
     def has_labels(self) -> bool:
@@ -113,7 +113,7 @@ class Source(ABC):
             raise Refusal(f"X has {self.n} rows and y has {len(self._y)}")
 
     def _target_of(self, y: Any) -> NDArray[np.float64]:
-        """Numbers or labels of a chunk as a vector; what is neither is missing."""
+        """Numbers or labels of a chunk as a vector; anything else is missing."""
         return target_of(y, strict=False) if self._labels is None else self._labels.codes(y, strict=False)
 
     def _check_target(self, kind: Any) -> None:
@@ -149,7 +149,7 @@ class Source(ABC):
         raise NotImplementedError
 
     def nobody(self) -> Any:
-        """A block of no rows, for a fold that turns out to hold none."""
+        """A block without rows, for an empty fold."""
         from fattail.rows.passes import Block
 
         X = sparse.csr_array((0, self.d)) if self.is_sparse else np.empty((0, self.d))
@@ -157,16 +157,16 @@ class Source(ABC):
 
     @abstractmethod
     def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
-        """What ``job`` adds up over rows ``[start, stop)``, None if there are none; ``mask`` covers the same rows."""
+        """The sum of ``job`` over rows ``[start, stop)``, None if there are none; ``mask`` covers the same rows."""
 
 
 class Reader(Source):
-    """A source whose rows come to this process.
+    """A source whose rows are read in this process.
 
     Attributes
     ----------
     repeats : bool
-        Rows are in the same order each time they are read, for sure. Otherwise passes for which the order counts check it.
+        Whether rows surely come in the same order each time. If not, passes that depend on the order check it.
     """
 
     repeats: bool = True
@@ -191,7 +191,7 @@ class Reader(Source):
             raise Refusal(f"the source gave {at - start} rows where {stop - start} were announced")
 
     def read_alike(self) -> Iterator[Chunk]:
-        """All rows, for a pass that picks some by position; refused at its end if they did not come as the first time."""
+        """All rows, for a pass that selects some by position; raises at its end if they differ from the first such pass."""
         digest = Digest()
         for X, y in self.read(0, self.n):
             if not self.repeats:
@@ -239,7 +239,7 @@ class Arrays(Reader):
 
 
 def total(parts: Iterable[Sums | None]) -> Sums | None:
-    """Sum of the parts that are there; None if none is."""
+    """Sum of the parts that are not None; None if all are."""
     result: Sums | None = None
     for part in parts:
         if result is None:
@@ -250,7 +250,7 @@ def total(parts: Iterable[Sums | None]) -> Sums | None:
 
 
 def in_memory(source: Source) -> Chunk:
-    """All rows of a source side by side: dense, or CSR."""
+    """All rows of a source in one array, dense or CSR."""
     assert isinstance(source, Reader)
     chunks = list(source.read_alike())
     rows = [X.dense() if isinstance(X, Columns) else X for X, _ in chunks]

@@ -1,9 +1,9 @@
-"""Where rows come from: arrays, frames, files, streams, clusters.
+"""Sources of rows: arrays, frames, files, streams, clusters.
 
-A source knows its public shape and can do one thing: hand out consecutive rows, by position,
-as chunks ``(X, y)``. `fattail.rows.data` cuts the chunks into blocks and adds integer partial sums
-over them, so the same fit gives the same integers from every source. A Dask cluster does that
-adding where its rows are, and only the sums travel.
+A source has a public shape and returns consecutive rows, by position, as chunks ``(X, y)``. `fattail.rows.data` cuts the chunks
+into blocks and adds integer partial sums
+over them, so the same fit gives the same integers from every source. On a Dask cluster the workers add, and only the sums are
+sent.
 
 =========================== =====================================
 X                           y
@@ -53,7 +53,7 @@ from fattail.rows.door import (
 from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library
 from fattail.rows.source import Arrays, Chunk, Reader, Source, window
 
-# Rows of a stream are handed out in chunks of about this size.
+# Size of the chunks of a stream, in bytes, about.
 CHUNK_BYTES = 1 << 24
 # Sums of integers below 7 * 2**30, one for each row, stay within 64 bits.
 MOST_ROWS = 1 << 30
@@ -62,7 +62,7 @@ MOST_ROWS = 1 << 30
 class Table(Reader):
     """Named columns that are read when needed; subclasses give the rows of some columns.
 
-    ``schemas`` are those of all parts of the table: a part with another type is a matter of the schema.
+    ``schemas`` are those of all parts of the table, so that a part with another type is refused by its schema.
     """
 
     def __init__(self, schemas: Sequence[Schema], columns: Sequence[str] | None) -> None:
@@ -86,7 +86,7 @@ class Table(Reader):
                 self._check_target(schema.types[self._target])
         if not self._features:
             raise Refusal("there are no columns left to read")
-        # One type for all parts, lest what one of them holds be rounded to another's.
+        # One type for all parts, so that no part is rounded to the type of another.
         kinds = [schema.check(self._features) for schema in self._schemas]
         self._dtype = np.result_type(*set(kinds))
 
@@ -151,7 +151,7 @@ class Parquet(Table):
         dataset = path if library(path) == "pyarrow" else pyarrow.dataset.dataset(path, format="parquet")
         self._fragments = list(dataset.get_fragments())
         if not self._fragments or not all(kind_of(fragment) == "ParquetFileFragment" for fragment in self._fragments):
-            raise Refusal("there are no Parquet files, or others among them")
+            raise Refusal("the folder holds no Parquet files, or other files among them")
         self._states = [_file_state(fragment) for fragment in self._fragments]
         self._sizes = [[group.num_rows for group in fragment.row_groups] for fragment in self._fragments]
         self.n = sum(map(sum, self._sizes))
@@ -179,7 +179,7 @@ class Parquet(Table):
 
 
 def _file_state(fragment: Any) -> tuple[int, ...]:
-    """What changes when a file is written again or replaced."""
+    """Attributes of a file that change when it is written again or replaced."""
     import pyarrow.fs
 
     if isinstance(fragment.filesystem, pyarrow.fs.LocalFileSystem):
@@ -190,7 +190,7 @@ def _file_state(fragment: Any) -> tuple[int, ...]:
 
 
 def _check_file(fragment: Any, state: tuple[int, ...]) -> None:
-    """A fit is of one table: passes over two would count for one."""
+    """Refuse a file that changed: all passes of a fit must read the same table."""
     try:
         same = _file_state(fragment) == state
     except OSError:
@@ -200,7 +200,7 @@ def _check_file(fragment: Any, state: tuple[int, ...]) -> None:
 
 
 class _PrivateFolder:
-    """A temporary folder for this user only, removed when nobody holds it any more."""
+    """A temporary folder for this user only, removed when it is no longer referenced."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="fattail-"))
@@ -208,7 +208,7 @@ class _PrivateFolder:
 
 
 class Lazy(Table):
-    """A polars query, run once: its answer is kept in a private temporary file as long as this object lives.
+    """A polars query, run once: its result is kept in a private temporary file as long as this object exists.
 
     Run again, a query may give its rows in another order (after a ``group_by`` or a join, for instance), and a
     row that was in one fold would then be in another as well. It is run before anything is charged: text that a scan
@@ -249,8 +249,8 @@ class Chunks(Reader):
     ----------
     factory : callable
         Each call returns an iterator over the same rows in the same order, as arrays, CSR
-        matrices or frames X, or as pairs ``(X, y)``. Where chunks end does not matter. Where the order of
-        rows counts, as for folds, it is checked, and other rows are refused before anything is released.
+        matrices or frames X, or as pairs ``(X, y)``. The sizes of chunks do not matter. Where the order of rows matters, as for
+        folds, it is checked, and a changed order raises before anything is released.
     n, d : int, optional
         Public shape. Counted in one pass if not given.
     columns : list of str, optional
@@ -289,7 +289,7 @@ class Chunks(Reader):
             yield item if isinstance(item, tuple) else (item, None)
 
     def _count(self) -> int:
-        """Rows of all chunks, whose types are looked at on the way."""
+        """The number of rows of all chunks, whose types are checked on the way."""
         count = 0
         for X, y in self._items():
             form, rows = _chunk_schema(X, y), rows_of(X)
@@ -314,7 +314,7 @@ class Chunks(Reader):
         return window(self._all(), 0, start, stop)
 
     def _all(self) -> Iterator[Chunk]:
-        """Canonical chunks; it is too late to refuse cells, so those that are no numbers are missing."""
+        """Canonical chunks. After the charge no cell is refused, so cells that are not numbers are missing."""
         for X, y in self._items():
             self._check_form(_chunk_schema(X, y))
             yield as_form(rows_of(X, strict=False), self.is_sparse), None if y is None else self._target_of(y)
@@ -339,22 +339,22 @@ def _chunk_schema(X: Any, y: Any) -> _ChunkSchema:
 
 
 def gathered(X: Any) -> Any:
-    """A collection of a cluster in memory; anything else as it is."""
+    """A Dask collection in memory; anything else is returned unchanged."""
     return attempt("computing", X.compute) if library(X) == "dask" else X
 
 
 def is_stream(X: Any) -> bool:
-    """Whether rows are read when needed, unseen by validation."""
+    """Whether X is read in passes, and not validated in memory."""
     known = isinstance(X, (Source, str, os.PathLike)) or callable(X)
     return known or library(X) == "dask" or kind_of(X) in ("LazyFrame", "FileSystemDataset", "UnionDataset")
 
 
 def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any = None, missing: str | None = None) -> Source:
-    """The source of what a user may pass as X; its positions are persons, where ``person`` says whose row each is.
+    """The source for what a user may pass as X; with ``person``, its positions are persons.
 
-    Without ``missing`` cells stay as they are: in the sums a NaN counts as nothing and an infinity as an outlier.
+    Without ``missing`` cells are kept: in sums a NaN counts as zero and an infinity as an outlier.
     """
-    # Rows of a person may lie in several partitions, and the rows that are left of one are not to be counted by others.
+    # Rows of a person may be in several partitions, and the numbers of complete rows of partitions must stay private.
     if (person is not None or missing == "drop") and library(X) == "dask":
         X, y, person = map(gathered, (X, y, person))
     if isinstance(person, str) and is_frame(X):

@@ -2,10 +2,10 @@
 
 Beyond dpem2020, whose conclusion names it as open. The hard part is the start:
 
-1. *Directions.* Spherical clusters differ along the top eigenvectors of private second moments. For
-   diagonal ones, eigenvectors and axes are candidates, and a histogram along each tells.
+1. *Directions.* Spherical clusters differ along the top eigenvectors of private second moments. For diagonal ones, eigenvectors
+and axes are candidates, and a histogram along each decides.
 2. *Map.* One histogram of the rows on a grid over those few directions, with cells about as wide as
-   a cluster. It is public, so K clusters can be fitted to it from as many starts as one likes.
+   a cluster. It is public, so K clusters can be fitted to it from many starts.
 3. *Lift.* One release turns clusters on the map into means and variances of all columns.
 
 Then EM: each step releases, per cluster, the responsibility and the first two moments
@@ -58,7 +58,7 @@ class ClusterConstants:
     second_radius: float = 2.0
     """Radius of second moments, over the root of 2 d, which is their deviation."""
     evident: float = 5.0
-    """Noise deviations that a cluster's share must exceed; a cluster that noise could have made is held at this size."""
+    """Standard deviations of the noise that a cluster's share must exceed; a smaller cluster is kept at this size."""
     least_share: float = 0.005
     """Least share of a cluster whatever the noise."""
     slowest: float = 0.2
@@ -83,18 +83,18 @@ class ClusterConstants:
     most_directions: int = 4
     """Directions of the map."""
     excess: float = 1.35
-    """An eigenvalue this much above the smallest one shows clusters."""
+    """Ratio of an eigenvalue to the smallest one above which its direction is used."""
     gain: float = 0.05
-    """Log-likelihood per row by which clusters must beat one normal to earn a direction."""
+    """Least gain in log-likelihood per row over one normal for which a direction is used."""
     widest: float = 1.5
-    """Largest width of K clusters along a direction, over its spread and times K: more would make one cell of all."""
+    """Largest width of K clusters along a direction, over its spread and times K: with more, all rows would be in one cell."""
     line_noise: float = 2.0
     map_noise: float = 3.0
-    """Noise deviations that a count must exceed to be taken for rows, on lines and on the map."""
+    """Standard deviations of the noise that a count must exceed to be used, on lines and on the map."""
     least_width: float = 0.1
     """Least width of a cluster over the spread, for the size of cells."""
     rows_per_cell: float = 10.0
-    """Noise deviations that the average cell of the map should hold."""
+    """Average count of a cell of the map, in standard deviations of the noise."""
     finest: float = 1.5
     """Most cells per width of a cluster."""
     narrowest: float = 1e-3
@@ -102,7 +102,7 @@ class ClusterConstants:
 
 
 CONSTANTS = ClusterConstants()
-# What keeps public arithmetic on the map from dividing by zero: a variance of points that are all alike, an empty share.
+# Divisors of public arithmetic on the map that could be zero: the variance of equal points, an empty share.
 FLAT, TINY_SHARE = 1e-9, 1e-12
 STEPS = CONSTANTS.early_steps + CONSTANTS.late_steps
 
@@ -117,7 +117,7 @@ class Clusters:
 
     def log_joint(self, X: Floats) -> Floats:
         """Log of weight times density, of shape (rows, K)."""
-        with np.errstate(over="ignore"):  # a row too far for a float has density zero
+        with np.errstate(over="ignore"):  # the density of a row far away underflows to zero
             squares = [(X - m) ** 2 / v + np.log(2.0 * math.pi * v) for m, v in zip(self.means, self.variances, strict=True)]
             return np.stack([-0.5 * square.sum(axis=1) for square in squares], axis=1) + np.log(self.weights)
 
@@ -125,7 +125,7 @@ class Clusters:
         joint = self.log_joint(X)
         joint = np.where(np.isnan(joint), -np.inf, joint)
         top = joint.max(axis=1, keepdims=True)
-        # A row too far for floating point belongs to every cluster alike.
+        # A row whose densities all underflow belongs to all clusters equally.
         shares = np.exp(np.where(np.isfinite(top), joint - top, 0.0))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
@@ -145,7 +145,7 @@ class Clusters:
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
 def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_type: str) -> Clusters:
-    """K clusters by the recipe of this module's text.
+    """Fit K clusters as described in the docstring of the module.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
     data : PrivateData
     K : int
     covariance_type : {"spherical", "diag"}
-        Spherical clusters are sought in the columns' common unit, diagonal ones in each column's own.
+        Spherical clusters are fitted in the columns' common unit, diagonal ones in each column's own unit.
     """
     c, d, spherical = CONSTANTS, data.d, covariance_type == "spherical"
     units = LatentUnits(d, c.units, centered=True)
@@ -226,11 +226,11 @@ def _m_step(
     bounded = Ball(radius=1.0).mean(data, rows, width=K * (1 + 2 * d))
     noise = curator.noise(release, bounded.sensitivity)
     released = curator.release(release, bounded)
-    # A cluster that the noise could have made is held at a size that the noise could not.
+    # A cluster that may be noise is kept at a size that noise does not reach.
     count = np.maximum(released[:K] / a0, max(c.evident * noise / a0, c.least_share))
     moments = released[K:].reshape(K, 2, d) / count[:, None, None]
     shift = moments[:, 0] * (first / a1)
-    # Around the old mean: too large while means still move, but never too small, and the same in the end.
+    # Second moments around the old mean are too large while means move, never too small, and right in the end.
     factor = 1.0 + moments[:, 1] * (second / a2)
     if spherical:
         factor = np.broadcast_to(factor.mean(axis=1, keepdims=True), (K, d))
@@ -254,7 +254,8 @@ def _principal(moments: Floats, K: int) -> tuple[Floats, Floats]:
 def _telling(
     curator: Curator, release: Gaussian, data: PrivateData, standard: Callable[[Block], Floats], moments: Floats, K: int
 ) -> tuple[Floats, Floats]:
-    """The same for diagonal clusters in columns of unit variance, which hide those that differ in one of them.
+    """The same for diagonal clusters in columns of unit variance, where eigenvectors may miss clusters that differ in one
+    column only.
 
     Eigenvectors and axes are candidates; a histogram along each says whether K clusters explain it
     better than one normal.
@@ -294,7 +295,7 @@ def _middles(cells: int) -> Floats:
 
 
 def _line_gain(counts: Floats, K: int) -> tuple[float, float]:
-    """By how much K clusters beat one normal on a line, and their width relative to the whole."""
+    """Gain in log-likelihood of K clusters over one normal on a line, and their width relative to the spread."""
     points = _middles(CONSTANTS.line_cells)[:, None]
     if np.count_nonzero(counts) <= K:
         return 0.0, 1.0

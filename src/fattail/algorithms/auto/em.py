@@ -1,13 +1,12 @@
-"""Gradient EM that is told nothing: private scales, a private spectral start, bounded steps.
+"""Gradient EM without parameters: private scales, a private spectral start, bounded steps.
 
-The same four movements for the three models of dpem2020:
+The same four steps for the three models of dpem2020:
 
 1. *Units.* The octave of each column's size is selected privately; rows are measured in it.
 2. *Start.* One release of second moments: the top eigenvector of ``E[y y']`` for clusters, of
    ``E[+-x x']`` (plus where ``|y|`` is large) for two regressions; zero for missing covariates.
-3. *Steps.* Full-batch gradient EM. A row's gradient is shrunk to a ball of about the typical
-   length of a residual, which the released noise level says, and one more coordinate
-   carries the excess of the squared residual, so the noise level is learned along.
+3. *Steps.* Full-batch gradient EM. A row's gradient is shrunk to a ball of about the typical length of a residual, given by the
+released noise level. One more coordinate carries the excess of the squared residual, which updates the noise level.
 4. *Average* of the last iterates, to which most of the budget goes: EM contracts, so their noise
    is nearly independent and averages out.
 
@@ -87,7 +86,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
     """Two balanced clusters ``+-beta`` with spherical noise of unknown size.
 
     The top eigenvalue of the second moments is ``|beta|^2 + variance``, the others are the
-    variance. Rows are measured from the origin, which the model makes the center.
+    variance. The origin is the center of the model, so rows are not centered.
     """
     c, schedule = CLUSTERS, CLUSTERS.schedule
     bounding = InBall(c.ball * room(curator, data), c.excess * math.sqrt(2.0 / data.d))
@@ -114,8 +113,8 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
 def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> LatentFit:
     """Two balanced regressions ``y = offset +- (<beta, x> + intercept) + noise``.
 
-    Covariates are decorrelated by a private second-moment matrix whose off-diagonal part is
-    shrunk by as much as its noise deserves. Large ``|y|`` means large ``|<beta, x>|``: directions
+    Covariates are decorrelated by a private second-moment matrix whose off-diagonal part is shrunk according to its noise.
+    Large ``|y|`` means large ``|<beta, x>|``: directions
     of x weighted ``+1/2`` where ``|y|`` is above a private middle value and ``-1/2`` elsewhere have
     beta as top eigenvector, and each row's weight in that matrix is at most 1/2.
     """

@@ -1,4 +1,4 @@
-"""The default mean in which every row counts once, though it is persons who are protected."""
+"""The default mean with one weight per row, where persons are protected."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class RowShares:
     cap: float = 0.05
     """One selection among octaves."""
     center: float = 0.25
-    """A first mean, over persons: it needs to be near, not precise."""
+    """A first mean over persons, which need not be precise."""
     quantile: float = 0.95
-    """Persons that the cap should leave as they are."""
+    """Share of persons with at most as many rows as the cap."""
 
     @property
     def all(self) -> tuple[float, float, float]:
@@ -57,7 +57,8 @@ def mean_of_rows(
     3. Private means of ``w (x - c)`` and of ``w`` over persons, x being the mean of a person's rows and w the smaller of 1 and
        their number over K. The answer is c plus the ratio.
 
-    Rows beyond the cap count by K over their number: that is what is estimated, and what the interval is for.
+    The rows of a person with more than K rows have weight K over their number. The estimate and its interval are for the mean
+    with these weights.
 
     *Privacy.* Each step is a curator's plan on data of one row per person; the steps add up. No assumption on the data.
     """
@@ -69,7 +70,7 @@ def mean_of_rows(
     third = curator(SHARES.all[-1])
     both = adaptive_mean(third, data.weighted(max(cap, 1.0), center))
     sums, weight = both.value[:-1], both.value[-1]
-    # Each of the two holds with half of the doubt.
+    # Each of the two intervals has half of the error probability.
     ends = both.interval((1 + confidence) / 2)
     low = float(ends[-1, 0])
     with np.errstate(all="ignore"):

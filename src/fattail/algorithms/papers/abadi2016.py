@@ -31,7 +31,7 @@ def clipped_descent(
     clip: float | None = None,
     batch_size: int | None = None,
 ) -> LinearFit:
-    """Gradient descent on means of gradients pulled back to length ``clip``, returning the average of late iterates.
+    """Gradient descent on means of gradients clipped to length ``clip``; returns the average of late iterates.
 
     With ``batch_size`` each step uses a secret Poisson sample of that many rows on average. The
     default clip is the length of a typical gradient in private units, sqrt(d + 1).
@@ -41,7 +41,7 @@ def clipped_descent(
     units = Units.planned(p)
     gradient: Gaussian = Gaussian("gradient", DESCENT_SHARE, count=descent.n_iter, folds=descent.splitting)
     if batch_size is not None:
-        rate = min(1.0, batch_size / data.n)  # sampling makes a release cheaper, so it may take a larger share
+        rate = min(1.0, batch_size / data.n)  # a release on a sample costs less, so its share may be larger
         gradient = SubsampledGaussian("gradient", DESCENT_SHARE / rate, count=descent.n_iter, rate=rate)
     curator.plan(*units.mechanisms(p), gradient)
     problem = prepare(curator, units, data, target)

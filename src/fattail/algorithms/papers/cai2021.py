@@ -33,7 +33,7 @@ def iht_squared(curator: Curator, data: PrivateData, options: Options) -> tuple[
     units, peeling = SparseUnits(options, loss), Peeling.planned(options, n_iter)
     curator.plan(*units.mechanisms, peeling.select, peeling.release)
     K, tau, level = units.find(curator, data)
-    R = 4 * tau if options.response_clip is None else tau  # the method assumes light tails: clip far out
+    R = 4 * tau if options.response_clip is None else tau  # the method assumes light tails, so the clip is wide
 
     def gradient(w: Floats, fold: Any) -> Bounded:
         def rows(b: Block) -> tuple[Any, Floats]:

@@ -3,7 +3,7 @@
 Theorem 2 is ``smoothed_mean``, Theorem 3 ``local_mean``, Algorithm 1 ``clipped_em``, Algorithm 2 ``smoothed_em``, and
 Theorem 3 applied to gradients ``local_em``. Common to the EM variants: corrected gradients
 (``em_models``), exact sensitivities and composition, full batches by default (a factor ``sqrt(T)`` less noise
-than splitting), and where a number that the paper assumes known is missing, a released one.
+than splitting), and a released estimate for each number that the paper assumes known and that is not given.
 
 ================  =========================================  ======================================================
 paper             here                                       where
@@ -70,7 +70,7 @@ def smoothed_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto
     curator : Curator
     data : PrivateData
     moment_bound : float, array of shape (d,) or "auto"
-        Second moment at most; "auto" replaces this assumption by a private pilot.
+        Upper bound of the second moment; "auto" replaces this assumption by a private pilot.
     """
     n, d, sup = data.n, data.d, catoni.sup(BETA)
     if is_auto(moment_bound):
@@ -119,12 +119,12 @@ def local_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto") 
     n, d, sup = data.n, data.d, catoni.sup(BETA)
     rounds = 2 if is_auto(moment_bound) else 1
     if n < 5 * (rounds - 1):
-        raise ValueError(f"n_samples={n} is too few to ask a fifth of the rows for the scale: 5 would do")
+        raise ValueError(f"n_samples={n} is too few to ask a fifth of the rows for the scale: at least 5 are needed")
     kind = additive("rows", d, curator.epsilon, curator.delta)
     release: Noise = (Laplace if isinstance(kind, Laplace) else Gaussian)("rows", count=rounds, folds=rounds > 1)
     curator.plan(release)
     noise = noise_std(curator, release, per_column(release, d))
-    # In a secret order, so that a row's place among the answers tells nothing of it.
+    # In a secret order, so that the position of an answer does not identify its row.
     fold = curator.subset(n, n)
     if is_auto(moment_bound):
         asked = min(max(n // 5, 1), 4000)
@@ -151,12 +151,12 @@ def _scale_of(magnitude: Floats, share: Floats, error: float, noise: float) -> f
 # the ball around it.
 _SCALES = {"gaussian_mixture": 1.0, "mixture_of_regressions": 1.5, "missing_covariates": 2.0}
 _BALL = 0.45
-_CLIPPED_EXCESS = 6.0  # most excess of a squared residual, over the noise level, that the clipped method counts
-_DEVIATIONS = 3.0  # of the excess, and of a standardized residual with missing cells, that the smoothed method allows
-_LEAST_RATIO = 1.2  # of d to the failure probability: the paper's logarithm of it must be positive
-_SHORTEST = 0.2  # step of the local method
-_SKEW_ROOM = 1.3  # room of missing covariates over that of the others: their gradients are skewed
-_BELIEVED = 4.5  # noise deviations that a share of rows must exceed
+_CLIPPED_EXCESS = 6.0  # clip of the excess of a squared residual, over the noise level, in the clipped method
+_DEVIATIONS = 3.0  # bound of the excess and of standardized residuals with missing cells, in the smoothed method
+_LEAST_RATIO = 1.2  # least ratio of d to the failure probability: the paper takes its logarithm, which must be positive
+_SHORTEST = 0.2  # least step of the local method
+_SKEW_ROOM = 1.3  # factor of `room` for missing covariates, whose gradients are skewed
+_BELIEVED = 4.5  # standard deviations of the noise that a share of rows must exceed to be used
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Smoothed:
     multiple : float
         The map's scale s in units of the noise level.
     scale : float or None
-        s itself, which then counts.
+        s itself, which overrides ``multiple``.
     excess : float
         Scale of the excess; 0 to leave it out.
     beta : float
@@ -208,9 +208,8 @@ class LocalSmooth(Smooth):
     Notes
     -----
     *Privacy.* n users who each add Gaussian noise for a range r give a mean with the noise that one
-    curator would add for a sensitivity of ``r / sqrt(n)``, ``sqrt(n)`` times the central one. That mean is
-    what is computed here, on one machine, to see what the local model would give; for users who
-    trust no curator, ``fattail.LocalRandomizer`` runs on their side.
+    curator would add for a sensitivity of ``r / sqrt(n)``, ``sqrt(n)`` times the central one. That mean is computed here, on
+    one machine, to simulate the local model. For users who trust no curator, ``fattail.LocalRandomizer`` runs on their devices.
     """
 
     reports: int = 1
@@ -270,7 +269,7 @@ def smoothed_em(
     """
     schedule = problem.printed_schedule(folds=True) if split else problem.schedule()
     if split:
-        curator.folds(data.n, schedule.steps)  # too few rows must be said before anything is charged
+        curator.folds(data.n, schedule.steps)  # raises for too few rows, before anything is charged
     mechanisms = problem.start_mechanisms
     curator.plan(*mechanisms, *schedule.mechanisms)
     log_d = math.log(max(data.d / failure, _LEAST_RATIO))
@@ -300,8 +299,8 @@ def local_em(
 ) -> LatentFit:
     """Algorithm 2 with Theorem 3: every user smooths and adds noise to the gradient, in each of T rounds.
 
-    A local start costs more than it brings, so it is public, and data are expected in units in
-    which parameters are of order one.
+    A private local start costs more than it helps, so the start is public, and the data should be in units in which parameters
+    are of order one.
 
     *Privacy.* A report lies in a box of side ``2 s M``; T reports of one user compose.
     """
@@ -322,7 +321,7 @@ def local_em(
 
 
 def _margin(curator: Curator, data: PrivateData, problem: LatentProblem) -> float:
-    """Room for rows as n grows; gradients of missing covariates are skewed and gain from more of it."""
+    """A wider bound as n grows; gradients of missing covariates are skewed and need a wider one."""
     return _SKEW_ROOM * room(curator, data) if problem.model == "missing_covariates" else room(curator, data, least=1.0)
 
 

@@ -35,8 +35,8 @@ def two_stage(curator: Curator, data: PrivateData, loss: Loss, options: Options)
     """Columns that most blocks of rows vote for, then a private ridge fit on them (Kifer, Smith and Thakurta 2012).
 
     Deviations: a block votes for the columns with its largest marginal scores; the second
-    stage perturbs the output of regularized descent rather than its objective, with the same
-    rate and without the need to reach the minimum.
+    stage perturbs the output of regularized descent rather than its objective, with the same rate, and without having to reach
+    the minimum.
     """
     s, blocks = options.sparsity, max(1, round(math.sqrt(data.n)))
     units = SparseUnits(options, loss)

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
     algorithm="private Frank-Wolfe",
     changed="Gumbel selection over the 2d vertices with exact composition in place of Laplace noisy minima",
     test="tests/estimators/test_sparse.py::test_fuzz",
-    # A squared loss is served by its Huber version; another one without a slope has none.
+    # The squared loss is replaced by its Huber version; other losses without a bounded slope are refused.
     needs=Needs(slope=True, besides=(Squared,)),
 )
 def frank_wolfe(curator: Curator, data: PrivateData, loss: Loss, options: Options) -> tuple[Floats, float]:
@@ -43,7 +43,7 @@ def frank_wolfe(curator: Curator, data: PrivateData, loss: Loss, options: Option
     radius = options.radius if math.isfinite(options.radius) else math.sqrt(options.sparsity) * size * 2 / K
     both = np.concatenate([np.arange(d), np.arange(d)])
     signs = np.repeat([-1.0, 1.0], d)
-    # Where the loss has no slope, residuals are clipped at tau: its Huber version.
+    # If the loss has no bounded slope, residuals are clipped at tau: the Huber loss.
     slope: Loss = Huber(tau) if math.isinf(loss.slope) else loss
     w = np.zeros(d)
     for t, fold in enumerate(options.folds(curator, data.n, n_iter)):

@@ -66,7 +66,7 @@ def truncated_mean(curator: Curator, data: PrivateData, moment: float = 2.0, mom
     moment : float
         Order ``1 + v`` of the moment that is known to exist.
     moment_bound : float, array of shape (d,) or "auto"
-        ``E|x|^(1+v)`` at most; "auto" replaces this assumption by a private pilot.
+        Upper bound of ``E|x|^(1+v)``; "auto" replaces this assumption by a private pilot.
     """
     return _bounded_mean(curator, data, moment, moment_bound, 1, lambda center, bound: Clip(center=center, bound=bound))
 
@@ -169,7 +169,7 @@ def iht_truncated(curator: Curator, data: PrivateData, loss: Loss, options: Opti
     units, peeling = SparseUnits(options, loss), Peeling.planned(options, n_iter)
     curator.plan(*units.mechanisms, peeling.select, peeling.release)
     K, tau, level = units.find(curator, data)
-    # Truncation throws away what exceeds it, so it starts where clipping would end.
+    # Truncation discards larger values, so its bound is wider than a clip's.
     bound = (2.0 if math.isinf(loss.slope) else 1.0) * tau * K
     step = (2 / loss.curvature) / K**2 * (options.step or 1.0)
 
@@ -187,8 +187,8 @@ LARGEST_SHARE, LARGEST_QUANTILE = 0.1, 0.75
 def sparse_mean(curator: Curator, data: PrivateData, sparsity: int, bound: float | None = None) -> Floats:
     """Mean of rows of which few coordinates are not zero (Algorithm 5 for ``|x - w|^2 / 2``).
 
-    One step of length 1 from 0 lands on the truncated mean, so one peeling with the whole
-    budget is all there is to do. ``bound`` is the truncation; without it, twice the private
+    One step of length 1 from 0 is the truncated mean, so the algorithm is one peeling with the whole budget. ``bound`` is the
+    truncation; without it, twice the private
     size of a row's largest entry.
 
     Examples

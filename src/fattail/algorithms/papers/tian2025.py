@@ -50,7 +50,7 @@ def iht_huber(curator: Curator, data: PrivateData, options: Options) -> tuple[Fl
 
     Deviations: line 6 adds the gradient of the residual's loss instead of subtracting it; line 7
     passes half the sensitivity of a replaced row. The product of residual and feature
-    is clipped to ``tau K`` rather than both factors, which bounds a row the same.
+    is clipped to ``tau K`` rather than both factors, which gives the same bound.
     """
     n_iter = options.n_iter or 6
     units, peeling = SparseUnits(options, Squared()), Peeling.planned(options, n_iter)

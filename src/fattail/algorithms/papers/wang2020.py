@@ -61,14 +61,14 @@ from fattail.rows.data import Block, PrivateData
 
 # Shares of the trimmed mean: each selection (location, scale) and the mean.
 SELECTION, MEAN = 0.1, 0.8
-# Range of bounds and scales whose squares and ratios are floats.
+# Range of bounds and scales whose squares and ratios do not overflow.
 SMALL, HUGE = 1e-150, 1e150
 # Precision of the smoothing noise in Algorithm 4, set by hand in the first version; the paper leaves it free.
 PRECISION = 4.6
-# Bound of a gradient in Algorithm 3, in private units: so far out that trimming takes care of it first.
+# Bound of a gradient in Algorithm 3, in private units: wide, because trimming removes large values first.
 FAR = 1e3
-# Algorithm 1: exponent of the number of blocks, shares of the three stages, half-width of a ball in deviations of what is in it,
-# and the ridge that keeps the fit of a block of few rows defined. Set by hand in the first version.
+# Algorithm 1: exponent of the number of blocks, shares of the three stages, radius of a ball in standard deviations of the
+# fits, and the ridge penalty that makes the fit of a small block unique. Set by hand in the first version.
 BLOCKS, STAGES, SPREAD, PULL = 0.6, (0.2, 0.25, 0.39), 1.5, 1e-3
 
 
@@ -85,7 +85,7 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
     """Mean without the m smallest and m largest values of each column, noise by smooth sensitivity.
 
     Values are first clipped to a huge range, which enters the noise only through a factor
-    ``exp(-t m)``; m is the smallest that makes it harmless. The range comes from the moment
+    ``exp(-t m)``; m is the smallest number for which that factor is negligible. The range comes from the moment
     bound, or from a private median and scale.
     """
     n, d = data.n, data.d
@@ -154,8 +154,7 @@ def trimmed_descent(curator: Curator, data: PrivateData, target: Target, descent
     """Gradient descent on trimmed means with smooth sensitivity (Algorithm 3).
 
     Deviations: the printed noise scale leaks an outlier, so the exact smooth sensitivity is
-    used, on gradients clipped to a huge bound. ``trim`` grows until that bound no longer counts,
-    to a quarter of the rows at most.
+    used, on gradients clipped to a huge bound. ``trim`` grows until that bound is negligible, up to a quarter of the rows.
     """
     p, bound = data.d + 1, FAR
     units = Units.planned(p)

@@ -36,7 +36,7 @@ def dp_ight(curator: Curator, data: PrivateData, loss: Loss, options: Options) -
     curator.plan(*units.mechanisms, length, release)
     K, _, level = units.find(curator, data)
 
-    ones = np.ones(data.d)  # a pass must not hold on to the rows
+    ones = np.ones(data.d)  # a pass must not keep a reference to the rows
 
     def lengths(b: Block) -> Floats:
         squares = squared_lengths(b.X, ones) if hasattr(b.X, "multiply") else _kernels.row_dots(b.X, b.X)

@@ -32,7 +32,7 @@ from fattail.robust import Clip
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
-# The teacher's; a squared loss is served by its Huber version.
+# Needs of the teacher; the squared loss is replaced by its Huber version.
 TEACHER_NEEDS = replace(NEEDS, slope=False, only=(Squared, *(NEEDS.only or ())))
 
 
@@ -55,7 +55,7 @@ version."""
 def knowledge_transfer(
     curator: Curator, data: PrivateData, loss: Loss, options: Options, public_features: Any = None
 ) -> tuple[Floats, float]:
-    """Teacher on private rows, noisy labels for public rows, student on those (Algorithm 1, repaired).
+    """Teacher on private rows, noisy labels for public rows, student on those (Algorithm 1, corrected).
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def knowledge_transfer(
     loss : Loss
     options : Options
     public_features : array or CSR matrix of shape (m, d), optional
-        Rows that are public; by default as many uniform ones as there are private rows.
+        Public rows; by default as many uniform rows as there are private ones.
 
     Notes
     -----
@@ -82,12 +82,12 @@ def knowledge_transfer(
         return b.X, np.clip(loss.derivative(np.full(len(b), level), b.y), -tau, tau)
 
     support = np.sort(curator.select(select, Clip(bound=tau * K).mean(data, rows).magnitudes()))
-    if public_features is None:  # public coins: anyone may know them
+    if public_features is None:  # public randomness
         public = np.random.default_rng(0).uniform(-K, K, (max(data.n, 2 * s), s))
     else:
         public = public_features[:, support]
         public = public.toarray() if hasattr(public, "toarray") else np.asarray(public, dtype=np.float64)
-    if not public.any():  # no public row has an entry in these columns: the teacher can say nothing, but has the say
+    if not public.any():  # no public row has an entry in these columns, so the labels carry no information about them
         public = np.eye(s)
     teacher = ridge_teacher(curator, labels, data, loss, support, K, tau, level)
     w = np.zeros(data.d)

@@ -1,4 +1,4 @@
-"""Parameters that are left to the library."""
+"""Parameters with the value "auto"."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ DESCENT_SHARE = 0.84
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter is left to the library."""
+    """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == "auto"

@@ -1,4 +1,4 @@
-"""The loop of private gradient EM, how a step bounds the rows, and private starts."""
+"""The loop of private gradient EM, the bounds of its steps, and private starts."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class LoopConstants:
     """Part of a row's squared length that carries the noise level; the gradient has the rest."""
     slowest: float = 0.3
     fastest: float = 3.0
-    """Least and largest factor by which one step may change the noise level, so that no draw of noise can ruin it."""
+    """Least and largest factor by which one step may change the noise level, so that noise cannot make it useless."""
     length_quantile: float = 0.6
-    """Of row lengths: the one that sets the ball of second moments."""
+    """Quantile of row lengths that sets the ball of second moments."""
     length_room: float = 1.3
     """Radius of that ball over the quantile."""
     least_top: float = 0.01
     """Least top eigenvalue over the squared length: noise can make the released one negative."""
     noise_of_one: float = 0.3
-    """Noise level over the second moment where there is one column, whose moment cannot tell signal from noise."""
+    """Noise level over the second moment if there is one column, whose moment cannot separate signal and noise."""
     least_noise: float = 0.05
     """Least noise level over the top eigenvalue at the start."""
     least_signal: float = 0.25
@@ -50,9 +50,9 @@ class LoopConstants:
     power_weight: float = 0.2
     """Parts of a row for the direction and for the response's power: 0.45^2 + 0.2^2 < 0.5^2, the squared radius of the ball."""
     middle: float = 0.75
-    """Middle of an octave over its upper edge: where the median of |y| is taken to be."""
+    """Middle of an octave over its upper edge, taken as the median of |y|."""
     reach: float = 4.0
-    """Largest response, in units of its size, that counts for its power."""
+    """Clip of responses, in units of their size, for their power."""
     least_power: float = 0.3
     """Least root of the response's power over its size."""
     noise_share: float = 0.16
@@ -69,7 +69,7 @@ CONSTANTS = LoopConstants()
 
 @dataclass(frozen=True)
 class LatentFit:
-    """What a fit releases: parameters of ``+-<coef, x> + intercept`` and the noise level."""
+    """The released parameters of ``+-<coef, x> + intercept``, and the noise level."""
 
     coef: Floats
     variance: float
@@ -81,7 +81,7 @@ class LatentFit:
 
 
 class Bounding(Protocol):
-    """How one step bounds the rows: the mean of (gradient, excess) in their own units."""
+    """The bound of one step: it gives the bounded mean of (gradient, excess)."""
 
     def mean(self, data: PrivateData, terms: Rows, width: int, variance: float, fold: Fold | None) -> Bounded: ...
 
@@ -152,8 +152,8 @@ def run(
 ) -> tuple[Floats, float, Floats]:
     """Private gradient EM from a public start: averages of the last iterates, and all iterates.
 
-    A known variance is a floor: while the fit is still poor its residuals are larger, and
-    responsibilities and bounds follow them.
+    A known variance is a lower bound: residuals are larger while the fit is poor, and responsibilities and bounds must follow
+    them.
     """
     width = len(beta)
     folds = curator.folds(data.n, schedule.steps) if schedule.folds else (None,) * schedule.steps
@@ -175,12 +175,12 @@ def _at(terms: Callable[[Block, Floats, float], Terms], beta: Floats, variance: 
 
 
 def mixture_start(curator: Curator, size: TopK, start: Gaussian, data: PrivateData, floor: float) -> tuple[Floats, float]:
-    """Direction, length and noise level from private second moments of rows pulled back to a private length."""
+    """Direction, length and noise level from private second moments of rows, projected to a ball of private radius."""
     c = CONSTANTS
     length = bounded_size(magnitude_quantile(curator, size, data, lambda b: lengths(b.X), c.length_quantile))
     values, vectors = np.linalg.eigh(symmetric(curator.release(start, Gram(radius=c.length_room * length).mean(data))))
     top = max(float(values[-1]), c.least_top * length**2)
-    # In one dimension second moments cannot tell signal from noise; the steps will.
+    # In one dimension second moments cannot separate signal and noise; the steps do.
     rest = float(np.mean(values[:-1])) if data.d > 1 else c.noise_of_one * top
     variance = max(rest, c.least_noise * top, floor)
     return vectors[:, -1] * math.sqrt(max(top - variance, c.least_signal * top)), variance
@@ -217,5 +217,6 @@ def regressions_start(
 
 
 def room(curator: Curator, data: PrivateData, least: float = CONSTANTS.least_room) -> float:
-    """How much wider than the typical row a ball may be: wide balls bias less, and large n pays for their noise."""
+    """Radius of a ball over the length of a typical row: wider balls have less bias, and with large n their noise is
+    affordable."""
     return float(min(max((data.n * curator.epsilon / (1000 * data.d)) ** 0.25, least), CONSTANTS.most_room))

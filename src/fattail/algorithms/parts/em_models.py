@@ -1,4 +1,4 @@
-"""The latent-variable models of dpem2020: what one row says about the parameters.
+"""The latent-variable models of dpem2020: the contribution of one row to the gradient and the noise level.
 
 Each ``*_terms`` function gives, for a block of rows and parameters that are already public,
 
@@ -54,9 +54,8 @@ def missing_terms(X: Floats, y: Floats | None, beta: Floats, variance: float, cu
     Parameters
     ----------
     cut : float
-        Residuals are cut at ``cut`` of their own standard deviations and the square is
-        divided by what that leaves of its mean under the model, so that the gradient keeps
-        its zero while rows become bounded in the residual.
+        Residuals are cut at ``cut`` of their own standard deviations and the square is divided by its mean after the cut under
+        the model. The gradient is then still zero on average at the truth, and bounded in the residual.
     """
     assert y is not None
     seen = ~np.isnan(X)

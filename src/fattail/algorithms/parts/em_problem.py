@@ -27,7 +27,7 @@ _LATE = 3.0  # budget of a late step over that of an early one
 
 @dataclass(frozen=True)
 class LatentProblem:
-    """A model of ``em_models`` with what the user knows.
+    """A model of ``em_models``, with the numbers that the user knows.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class LatentProblem:
         return partial(missing_terms, cut=cut) if self.model == "missing_covariates" else MODELS[self.model]
 
     def printed_schedule(self, folds: bool = False) -> Schedule:
-        """Equal steps of which the last iterate counts, as in the paper's boxes."""
+        """Equal steps and the last iterate, as printed in the paper."""
         n_iter = 20 if self.n_iter is None else self.n_iter
         return Schedule(0, n_iter, 0.0, 1.0, 1.0 if self.step is None else self.step, averaged=1, folds=folds)
 
@@ -68,7 +68,7 @@ class LatentProblem:
         return Schedule(early, late, early * unit, _LATE * late * unit, self.step or _STEP[self.model], averaged=late)
 
     def start(self, curator: Curator, data: PrivateData, mechanisms: tuple[Mechanism, ...]) -> tuple[Floats, float]:
-        """Public point as given, or the private start; with a noise variance that fits it."""
+        """The given public start, or a private one, with a matching noise variance."""
         if not mechanisms:
             assert self.init is not None
             return self.init, self.known if self.known is not None else 1.0

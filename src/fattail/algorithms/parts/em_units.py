@@ -1,4 +1,4 @@
-"""Units in which private EM works: centers, sizes and correlations of columns nobody described.
+"""Private units of EM: centers, scales and correlations of the columns.
 
 All of them are released; each is a selection on a public grid or a mean of rows in a ball.
 """
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 def shrink(V: Floats, radius: float) -> Floats:
-    """Rows longer than ``radius`` pulled back to it, for utility; the ball after it is the guarantee."""
+    """Rows projected to the ball of ``radius``, for accuracy; the privacy bound is the robustifier after it."""
     length = lengths(V)
     return np.asarray(V * np.minimum(1.0, radius / np.fmax(length, TINY))[:, None])
 
@@ -34,7 +34,8 @@ def lengths(V: Floats) -> Floats:
 
 
 def bounded_size(size: float) -> float:
-    """A size whose powers stay floats: what noise makes of a column of zeros, or of too few rows, can be absurd."""
+    """A size clipped to a range in which its powers do not overflow: noise can select an absurd size for a column of zeros or
+    few rows."""
     return float(min(max(size, 2.0**-100), 2.0**100))
 
 
@@ -56,7 +57,7 @@ class LatentUnitConstants:
     sizes_share: float = 0.35
     centers_share: float = 0.3
     spreads_share: float = 0.35
-    """How the budget of units is cut where columns are centered: sizes, centers, sizes around the centers."""
+    """Division of the budget of units if columns are centered: sizes, centers, sizes around the centers."""
     center_radius: float = 2.0
     """Radius of the ball of the centers' mean, in sizes times the root of the number of columns."""
     center_clip: float = 3.0

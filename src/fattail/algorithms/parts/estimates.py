@@ -16,7 +16,7 @@ Noise = Laplace | Gaussian
 
 
 class Estimate(NamedTuple):
-    """A mean and, where they are known, the errors of which an interval is made (per column)."""
+    """A mean and, where they are known, its errors per column, for an interval."""
 
     value: Floats
     noise: Floats | None = None

@@ -75,7 +75,7 @@ def cross_polytope_vertex(index: int, d: int, radius: float) -> Floats:
 
 
 SHARES = np.array([0.001, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0])
-"""Shares of coefficients that are not zero, tried by maximum likelihood: a grid, dense at both ends."""
+"""Grid of shares of nonzero coefficients for the maximum likelihood, dense at both ends."""
 LEAST_INCLUSION = 0.2
 """Probability of not being zero below which a coefficient is dropped; set by hand in the first version."""
 
@@ -83,11 +83,10 @@ LEAST_INCLUSION = 0.2
 def shrink(estimate: ArrayLike, noise: ArrayLike, others: float = 0.0, most: float = math.inf) -> Floats:
     """Empirical-Bayes shrinkage of noisy coefficients, many of which may be zero.
 
-    A coefficient is zero with some probability, else normal; both the probability and the
-    spread are read off the estimates themselves by maximum likelihood. The answer is the
-    posterior mean, and exactly 0 where zero is by far the likelier explanation: pure noise is
-    not passed on, and the error stays near that of the zero vector when there is nothing to
-    see. The largest of many are large by luck as well, so it matters how many were looked at.
+    A coefficient is zero with some probability, else normal; both the probability and the spread are estimated from the
+    coefficients by maximum likelihood. The result is the posterior mean, and exactly 0 where zero is far more likely. So the
+    error stays near that of the zero vector when all is noise. The largest of many coefficients are partly large by chance, so
+    the number of candidates matters.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ def shrink(estimate: ArrayLike, noise: ArrayLike, others: float = 0.0, most: flo
     noise : float or array of shape (k,)
         Known standard deviation of the noise in each estimate.
     others : float
-        How many coefficients were looked at and left out because they looked smaller.
+        Number of coefficients that were considered and left out because they looked smaller.
     most : float
         How many of all are expected not to be zero, at most.
 

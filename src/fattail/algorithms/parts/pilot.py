@@ -1,4 +1,4 @@
-"""Center, scale and clipping ends for the papers' means, where nobody gives a moment bound."""
+"""Center, scale and clipping ends for the papers' means, where no moment bound is given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 
-# Where a tail was not seen at all, the answer is the center and its interval endless.
+# If no tail is visible, the estimate is the center, with an infinite interval.
 _NOTHING = PilotEnds(below=2.0**-60, above=2.0**-60, bias=0.0, bias_variance=math.inf, sampling_variance=0.0)
 
 
@@ -26,19 +26,20 @@ class PilotConstants:
     """Numbers of the pilot; set by hand in the first version."""
 
     parts: float = 1.2
-    """Releases that a pure plan is taken to have when it is compared with a Gaussian one: the mean, and a fifth for the pilot."""
+    """Number of releases of a pure plan when it is compared with a Gaussian one: one for the mean, a fifth for the pilot."""
     scarce: float = 2.55
     rich: float = 1.3
-    """Decimal logarithm of rows, in units of the noise, below which they are scarce, and how many more decades make them many."""
+    """Decimal logarithm of the number of rows over the noise below which rows are scarce, and the number of decades from there
+    to many rows."""
     location: tuple[float, float] = (0.12, 0.1)
     counts: tuple[float, float] = (0.42, 0.12)
-    """Shares where rows are scarce, and by how much they fall where there are many."""
+    """Shares if rows are scarce, and their decrease if there are many rows."""
     most_location: float = 0.3
-    """Largest share of the location: a median must be found before anything else."""
+    """Largest share of the location."""
     refined: float = 0.4
-    """Part of the way from scarce to many beyond which the location is refined once."""
+    """Position between scarce (0) and many (1) from which on the location is refined once."""
     near_zero: float = 0.7
-    """Part of the rows around zero that unmasks a center as noise."""
+    """Share of the rows around zero above which a selected center is taken for noise."""
 
 
 CONSTANTS = PilotConstants()
@@ -52,7 +53,7 @@ class Pilot:
     ----------
     location : TopK
     counts, release : Laplace or Gaussian
-        ``release`` is what the pilot is for.
+        ``release`` is the release that the pilot prepares.
     """
 
     location: TopK
@@ -61,7 +62,7 @@ class Pilot:
 
     @classmethod
     def plan(cls, n: int, d: int, epsilon: float, delta: float) -> Pilot:
-        """Shares by public arithmetic: the more rows, the smaller the pilot's part.
+        """Shares by public arithmetic: with more rows, the pilot's share is smaller.
 
         Pure releases add their epsilons, so shares of epsilon enter squared, and a selection
         of bounded range is worth four times as much; shares of Gaussian plans are of rho.
@@ -107,15 +108,16 @@ class Pilot:
         for j, c in enumerate(center):
             if _lost(c, scale[j], counts[j], data.n, count_noise):
                 center[j], scale[j], ends[j] = 0.0, abs(c), _NOTHING
-            elif c and scale[j] == NO_SPREAD:  # rows too thinly spread to be seen, for hardly any is at the center itself
+            elif c and scale[j] == NO_SPREAD:  # the rows are too spread out to be visible, and few are at the center itself
                 ends[j] = _NOTHING
         return center, scale, ends
 
 
 def _lost(center: float, scale: float, counts: Floats, n: int, noise: float) -> bool:
-    """Whether the center is no median, only a large number by bad luck.
+    """Whether the selected center is far from the median, by the noise of the selection.
 
-    Then most rows lie around zero, seen from there; or nothing was seen, with so few rows that it might be all of them.
+    Then most rows lie around zero, seen from the center; or nothing is visible, with so few rows that all of them may be
+    hidden.
     """
     if not center:
         return False
@@ -125,9 +127,9 @@ def _lost(center: float, scale: float, counts: Floats, n: int, noise: float) -> 
 
 
 def _check_rows(n: int, noise: float) -> None:
-    """Warn when half of the rows are no match for the noise of a selection."""
-    wanted = f"{math.ceil(12 * noise)} rows, or a larger epsilon, would do"
+    """Warn if the noise of a selection is comparable to half of the rows."""
+    wanted = f"{math.ceil(12 * noise)} rows, or a larger epsilon, are needed"
     if n < 2 * noise:
         warn_utility(f"{n} rows are too few to find even the location of the data privately: about {wanted}")
     elif n < 12 * noise:
-        warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
+        warn_utility(f"{n} rows are barely enough to find the location of the data at this budget: about {wanted}")

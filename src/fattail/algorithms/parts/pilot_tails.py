@@ -2,14 +2,13 @@
 
 A mean clipped to ``[center - a, center + b]`` has three errors: the noise, in proportion to
 a + b; the sampling error; and the bias, the mean excess beyond the two ends. From released
-counts, a posterior over a bank of tail shapes (Lomax, log-normal, Weibull, none) predicts the
-excess beyond every candidate end, even where the counts drown in noise. The ends that
-minimize the sum are chosen, and the predicted bias is taken out of the answer.
+counts, a posterior over a bank of tail shapes (Lomax, log-normal, Weibull, none) predicts the excess beyond every candidate
+end, even where the counts are mostly noise. The ends with the smallest sum are chosen, and the predicted bias is subtracted
+from the answer.
 
-Shapes count in proportion to their posterior probability *over* the error that somebody who
-knew the shape could not avoid: what is minimized is the error in proportion to the least
-possible one, so that a heavy tail that is merely conceivable does not spoil the answer for a
-light one. Where both sides look alike, their excesses cancel and the ends move far in.
+Tail shapes are weighted by their posterior probability divided by their unavoidable error. So the relative error is minimized,
+and a heavy tail that is merely possible does not spoil the answer for a light one. Where both sides look alike, their excesses
+cancel and the ends can be narrow.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from fattail.columns.tails import lognormal, lomax, stopped, weibull
 
 Floats = NDArray[np.float64]
 
-# A tail begins this many octaves below the scale; further down is the body, which has any
-# shape, but may be cut as well where the two sides look alike.
+# A tail begins this many octaves below the scale. Below it is the body, of any shape; ends may lie in it where the two sides
+# look alike.
 _NEAR, _BODY = 2, 6
 
 EDGES: Floats = np.exp2(np.arange(-_NEAR, ABOVE + 1.0))
@@ -44,12 +43,12 @@ _BODY_CELLS: Floats = _MEAN_OF_OCTAVE * np.exp2(np.arange(-_BODY, 0) - _NEAR + 0
 _CELL_EXCESS: Floats = np.maximum(_CELLS - _OUTER[:, None], 0.0)
 _CELL_SQUARE: Floats = np.minimum(_CELLS, _OUTER[:, None]) ** 2
 
-# Prior weights: how often one meets such a tail. Means barely exist in the first ones.
+# Prior weights of the shapes. The first ones barely have a mean.
 _LOMAX = {1.2: 0.1, 1.4: 0.3, 1.7: 0.6, 2.0: 0.8, 2.5: 1.0, 3.0: 1.0, 4.0: 1.0}
 _LOGNORMAL = dict.fromkeys((0.5, 0.75, 1.0, 1.25, 1.5, 2.0), 1.0)
 _WEIBULL = dict.fromkeys((0.5, 0.7, 1.0, 1.5, 2.5), 1.0)
 _ANY_TAIL = 0.7  # prior odds that there is a tail at all
-# Heavy tails may also end, at these distances: columns of finitely many values do.
+# Heavy tails may also end at these distances, as in columns with few distinct values.
 _STOPS, _STOP_WEIGHT = (4.0, 16.0, 64.0), 0.6
 # First and last parameter of the shapes that are heavy enough to end: indices up to 2.5, log standard deviations from 1.5 on.
 _LOMAX_STOPS, _LOGNORMAL_STOPS, _WEIBULL_STOPS = (0.0, 2.5), (1.5, 2.0), (0.0, 0.0)
@@ -57,18 +56,18 @@ _LOMAX_STOPS, _LOGNORMAL_STOPS, _WEIBULL_STOPS = (0.0, 2.5), (1.5, 2.0), (0.0, 0
 _SHAPE_OCTAVES: Floats = np.arange(-16, 5) / 2
 _FARTHEST = 1e12  # end of the integrals, in scales: an index of 1.2 leaves 0.4 % of the mean beyond it
 
-_MISFIT = 0.15  # relative error with which a shape of the bank may describe a real tail
-_FLOOR = 0.25  # the predicted excess is never trusted further than this
+_MISFIT = 0.15  # relative error of a shape of the bank as a description of a real tail
+_FLOOR = 0.25  # least relative error of the predicted excess
 _REGRET = 0.7  # power of the unavoidable error by which shapes are weighted
 # All numbers of this file were set by hand in the first version; benchmarks/means.py measures what they change.
-_FIRST_SHARE = 0.3  # share of the rows that belong to a tail, where the search for the share starts
+_FIRST_SHARE = 0.3  # initial share of the rows in a tail, for the search
 _LEAST_ROWS = 1e-3  # least mass of a shape, in rows
-_VALLEY = 0.2  # width, in Laplace scales, of the round bottom of a likelihood: normal for large counts, Laplace for small ones
-_LEAST_WITHIN = 1e-12  # least variance of a row of the body, in squared scales: errors are divided by it
-_LEAST_NEAR = 0.1  # least share of the rows from which the density around the center is taken
-_LEAST_ROWS_OF_ALL = 3.0  # so that log log of the rows, the usual price of a parameter's scale, is positive: above e
+_VALLEY = 0.2  # width, in Laplace scales, of the rounded minimum of the likelihood
+_LEAST_WITHIN = 1e-12  # least variance of a row of the body, in squared scales; it is a divisor
+_LEAST_NEAR = 0.1  # least share of the rows for the density around the center
+_LEAST_ROWS_OF_ALL = 3.0  # least number of rows, above e, so that its log log is positive
 _SYMMETRY = 3.0  # prior odds that the two tails are alike
-_ALIKE, _UNLIKE = 0.03, 0.55  # relative difference of the counts where they are, and where they are not
+_ALIKE, _UNLIKE = 0.03, 0.55  # relative difference of the counts if the tails are alike, and if not
 
 
 class PilotShapes(NamedTuple):
@@ -83,7 +82,7 @@ class PilotShapes(NamedTuple):
 
 @lru_cache(maxsize=1)
 def pilot_shapes() -> PilotShapes:
-    """All shapes at all scales that a histogram could show."""
+    """All shapes, at all scales that are visible in a histogram."""
     u = np.geomspace(EDGES[0] / 8, _FARTHEST, 3000)
     step = np.diff(u)
     none = np.zeros(len(_OUTER))
@@ -120,7 +119,7 @@ class PilotTail(NamedTuple):
 
 
 class PilotPosterior(NamedTuple):
-    """What noisy counts say of each shape of the bank."""
+    """The posterior of the shapes of the bank, given noisy counts."""
 
     counts: Floats
     rows: float
@@ -130,7 +129,7 @@ class PilotPosterior(NamedTuple):
     """Share of all rows that belong to the shape, and its standard error."""
     error: Floats
     unavoidable: Floats
-    """Squared error of whoever knows the shape."""
+    """Squared error that cannot be avoided even if the shape is known."""
 
     @classmethod
     def of(cls, counts: Floats, rows: float, noise: float, release_noise: float, body: float) -> PilotPosterior:
@@ -146,7 +145,7 @@ class PilotPosterior(NamedTuple):
         blur = _blur(model, b)
         spread = noise**2 + model + (_MISFIT * model) ** 2
         score = shapes.log_prior - ((np.hypot(counts - model, blur) - blur) / b + 0.5 * np.log(spread / noise**2)).sum(1)
-        # The evidence of a shape pays for the freedom of its mass.
+        # The evidence of a shape includes a penalty for its free parameter, the mass.
         error = 1 / np.sqrt((P * P / spread).sum(1) + TINY)
         score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(
             np.log(max(rows, _LEAST_ROWS_OF_ALL))
@@ -172,15 +171,16 @@ class PilotPosterior(NamedTuple):
         return np.asarray((self.chance * self.share * self.rows) @ pilot_shapes().cells)
 
     def tail(self, elsewhere: float) -> PilotTail:
-        """Expectations, shapes weighted by what they can lose; ``elsewhere`` is the unavoidable error of the other side."""
+        """Expectations over the shapes, weighted as in the docstring of the module; ``elsewhere`` is the unavoidable error of
+        the other side."""
         shapes = pilot_shapes()
         weight = self.chance / (self.unavoidable + elsewhere) ** _REGRET
         weight /= weight.sum()
         each = shapes.excess * self.share[:, None]
         mean = weight @ each
         variance = weight @ (each - mean) ** 2 + (weight @ (shapes.excess * self.error[:, None])) ** 2
-        # Counts far beyond the noise that no shape explains (atoms) are believed as they are; the
-        # further out, the more they must show, since one false count would cost so much more.
+        # Counts far above the noise that no shape explains (point masses) are used as they are. The threshold grows with the
+        # distance, because a false count there costs more.
         octave = np.maximum(np.arange(len(self.counts)) - _NEAR, 0)
         surplus = self.counts - (weight * self.share * self.rows) @ shapes.cells
         odd = np.abs(surplus) > self.noise / np.sqrt(2) * (10 + 2 * octave)
@@ -194,12 +194,12 @@ class PilotPosterior(NamedTuple):
 
 
 def _blur(model: Floats, b: float) -> Floats:
-    """Width of the valley of a likelihood that is normal for large counts and Laplace for small ones."""
+    """Width of the minimum of a likelihood that is normal for large counts and Laplace for small ones."""
     return (model + (_MISFIT * model) ** 2) / b + _VALLEY * b
 
 
 def _with_body(tail: PilotTail, body: Floats, rows: float, noise: float) -> PilotTail:
-    """The same beyond ends within the body, from its counts by octave."""
+    """Extend a tail to ends within the body, by the body's counts per octave."""
     beyond, excess, variance, square = ([float(part[0])] for part in tail)
     for j, count in enumerate(np.maximum(body[::-1], 0.0) / rows):
         width = 2.0 ** -(_NEAR + j + 1)
@@ -213,7 +213,7 @@ def _with_body(tail: PilotTail, body: Floats, rows: float, noise: float) -> Pilo
             square.append(max(upto - (top**2 - end**2) * (outside + part / 2), end**2 * (outside + part)))
     inner = (beyond, excess, variance, square)
     whole = PilotTail(*(np.concatenate((i[:0:-1], outer)) for i, outer in zip(inner, tail, strict=True)))
-    # Shapes describe the tail and may leave out most of the body, which varies as well.
+    # Shapes describe the tail only; the body adds to the second moment.
     near = np.minimum(_BODY_CELLS, ENDS[:, None]) ** 2 @ (np.maximum(body, 0.0) / rows)
     return whole._replace(square=np.maximum(whole.square, near + np.minimum(ENDS, EDGES[0]) ** 2 * tail.beyond[0]))
 
@@ -243,7 +243,7 @@ def choose_pilot_ends(
     release_noise : float
         Standard deviation of the released mean per unit of the interval's length.
     rank_noise : float
-        By how many rows the center may miss the median.
+        Number of rows by which the center may miss the median.
     symmetric : bool
         The same distance on either side, and no correction: ``bias`` counts as an error.
     """
@@ -258,7 +258,7 @@ def choose_pilot_ends(
     )
     variances = [t.variance + (_FLOOR * t.excess) ** 2 for t in (up, down)]
     alike = _probability_alike(np.hstack((body[:, -2:], counts)), noise, off_center)
-    # Different tails have excesses of their own, like ones share theirs up to what the counts leave open.
+    # Different tails have different excesses; alike tails have the same one, up to the uncertainty of the counts.
     bias = up.excess - down.excess[:, None]
     both, variance = (up.excess + down.excess) / 2, (variances[0] + variances[1]) / 4
     relative = np.minimum(variance / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
@@ -268,7 +268,7 @@ def choose_pilot_ends(
     even = canceled + skew
     bias_variance = (1 - alike) * (variances[0] + variances[1][:, None]) + alike * (1 - alike) * (bias - even) ** 2
     bias_variance += alike * (canceled**2 * (relative + relative[:, None]) / 2 + skew_variance)
-    # Equal tails cancel only around their own center; ours is off by some rows of the body.
+    # Equal tails cancel only around the median; the center may be off by some rows.
     bias_variance += alike * (off_center * (up.beyond + down.beyond[:, None])) ** 2
     bias = (1 - alike) * bias + alike * even
     sampling = (up.square + down.square[:, None]) / rows
@@ -304,7 +304,7 @@ def _probability_alike(counts: Floats, noise: float, off_center: float) -> float
 
 
 def _small_difference(counts: Floats, total: Floats, rows: float, noise: float) -> tuple[Floats, Floats]:
-    """Bias by which two tails that look alike may yet differ: expectation and variance for each pair of ends."""
+    """Bias from a small difference of two tails that look alike: expectation and variance for each pair of ends."""
     prior, observed = (_ALIKE * total) ** 2, 2 * noise**2 + total
     believed = prior / (prior + observed + TINY)
     cells = np.concatenate((_BODY_CELLS, _CELLS))

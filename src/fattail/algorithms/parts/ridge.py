@@ -1,4 +1,4 @@
-"""Regularized descent on few columns, whose sensitivity does not depend on how far it runs."""
+"""Regularized descent on few columns, with a sensitivity that does not depend on the number of steps."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 
-# The sensitivity rests on a derivative that never falls and rises no faster than the curvature. What a loss says of
-# itself cannot be enforced by clipping, since shared rows are read at two different coefficients: it must be a theorem.
+# The sensitivity needs a derivative that never decreases and increases no faster than the curvature. Clipping cannot enforce
+# that, because common rows are evaluated at two different coefficients, so it must be proved.
 NEEDS = Needs(slope=True, only=(Huber, Logistic), because="since its privacy rests on a proved curvature")
-FARTHEST_LEVEL = 1e3  # of log-odds: what rounding a prediction can do is counted up to it
+FARTHEST_LEVEL = 1e3  # bound of log-odds, up to which the rounding of predictions is accounted for
 
 
 ROUNDING = 1e-9
-"""Relative error of a computed singular value, far above what floating point makes of matrices that fit into memory."""
+"""Relative error of a computed singular value: far above the rounding error for matrices that fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RidgeDescent:
     Parameters
     ----------
     loss : Huber or Logistic
-        Of finite slope. No other loss, nor a subclass: the sensitivity rests on their curvature.
+        Of finite slope. No other loss, nor a subclass: the sensitivity depends on their curvature.
     columns : array of int
         Public choice of columns.
     feature_clip : float
@@ -89,14 +89,15 @@ class RidgeDescent:
         sensitivity = 2 * G * math.sqrt(s) * K / (data.n * self.penalty) * (1 + rounding)
         if public is None:
             return Bounded(theta, sensitivity, "l2")
-        stretch = float(np.linalg.norm(public, 2)) * (1 + ROUNDING)  # a linear map stretches by its largest singular value
+        # A linear map increases distances by at most its largest singular value.
+        stretch = float(np.linalg.norm(public, 2)) * (1 + ROUNDING)
         return Bounded(public @ theta, sensitivity * stretch, "l2")
 
     def _slope(self, z: Floats, y: Any) -> Floats:
         """Derivative at the prediction ``z + level``.
 
-        The level of a Huber loss is taken off the response: added to a prediction, it could round away all of it, and
-        a derivative of jumps does not contract.
+        The level of a Huber loss is subtracted from the response: added to a prediction, it could round the prediction away,
+        and a derivative with jumps is not a contraction.
         """
         if isinstance(self.loss, Huber):
             return self.loss.derivative(z, np.asarray(y, dtype=np.float64) - self.level)

@@ -1,10 +1,9 @@
-"""Private location and scale, so that nobody has to give bounds.
+"""Private location and scale, so that no bounds are needed.
 
-Magnitudes are counted on a dyadic grid that covers every float that matters, fixed before
-any data are seen, and a bin is selected by one Gumbel draw. The grid costs nothing: a wider
-one only adds candidates, and the selection error grows with the logarithm of their number.
-Public weights on the candidates (magnitudes near one are likelier than 1e40) lower that
-cost; they shift scores by constants, which privacy does not see. Proofs: ``algorithms/parts/scale.proof.md``.
+Magnitudes are counted on a public dyadic grid that covers nearly all floats, and a bin is selected with Gumbel noise. A wider
+grid only adds candidates, and the selection error grows with the logarithm of their number. Public weights on the candidates
+(magnitudes near one are likelier than 1e40) reduce that error. They shift scores by constants, which does not affect privacy.
+Proofs: ``algorithms/parts/scale.proof.md``.
 """
 
 from __future__ import annotations
@@ -22,37 +21,38 @@ from fattail.robust.base import ONE
 from fattail.robust.histogram import PARTS, fixed, log_totals, totals
 from fattail.rows.data import Block, PrivateData
 
-# Edges 2^LOW .. 2^HIGH. Beyond them, bounds and their inverses would leave the floats.
+# Edges 2^LOW .. 2^HIGH. Beyond them, bounds and their inverses would overflow.
 LOW, HIGH = -900, 900
 
 
 @dataclass(frozen=True)
 class ScalePrior:
-    """Public preferences among candidates: they decide where the counts leave a choice, and privacy does not depend on them.
+    """Public prior weights of candidates. They decide where the counts do not; privacy does not depend on them.
 
     Logarithms of weights are in units of the noise of the selection, exponents and widths in octaves. All were set by hand in
     the first versions; ``benchmarks/means.py`` and ``benchmarks/sparse.py`` measure what they change.
     """
 
     everyday: float = 5.0
-    """Exponent of the most familiar magnitude, 2**5 = 32: between shares and amounts of money."""
+    """Exponent of the magnitude with the largest weight, 2**5 = 32: between shares and amounts of money."""
     zero: float = 5.0
-    """Log weight of a median of exactly zero, against 0 for the most familiar magnitude: many columns are mostly zeros."""
+    """Log weight of a median of exactly zero, relative to the magnitude with the largest weight: many columns are mostly
+    zeros."""
     clear_rank: float = 12.0
-    """Rows beyond a scale, in units of the noise: its quarter, which the score allows, is then three units above nothing."""
+    """Number of rows beyond a scale, in units of the noise; the score allows a quarter of it, three units."""
     above_center: float = 6.0
-    """Octaves by which a scale usually exceeds its column's center at most: by a factor of 64, ..."""
+    """Octaves by which a usual scale exceeds its column's center at most: a factor of 64. ..."""
     least_usual: float = 3.0
-    """... and whatever the center, scales up to 2**3 are usual; ..."""
+    """... Scales up to 2**3 are usual for any center. ..."""
     usual_around_zero: float = 12.0
-    """... a center of zero says nothing about the scale, and 2**12 = 4096 is usual."""
+    """... For a center of zero, scales up to 2**12 = 4096 are usual."""
     scale_weight: float = 1.25
-    """How much familiarity counts for scales, relative to medians."""
+    """Factor of the log weights for scales, relative to medians."""
     scale_width: float = 12.0
-    """Octaves from the most familiar scale at which the weight has fallen to a quarter, before ``scale_weight``."""
+    """Octaves from the scale with the largest weight at which the weight is a quarter, before ``scale_weight``."""
     far_octave: float = 1.06
-    """Noise deviations by which four octaves must show more per octave above those with most rows: a scale that is twice too
-    large costs twice as much."""
+    """Increase of the threshold of four octaves, in standard deviations of the noise, per octave above those with most rows: a
+    scale that is twice too large costs twice as much."""
 
 
 PRIOR = ScalePrior()
@@ -97,7 +97,7 @@ def magnitude_quantile(
         return _kernels.column_log_cells(sizes[:, None], None, LOW, bins, 1)
 
     miss = _missed(totals(data, (1, bins), codes, fold)[0], q * data.size(fold))
-    # Few rows leave the choice to noise: a prior weight keeps it from selecting an absurd scale.
+    # A prior weight keeps the noise from selecting an absurd scale when there are few rows.
     weight = _familiarity(np.arange(LOW, LOW + bins, dtype=np.float64), 8.0) * curator.noise(selection)
     chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(weight))[0]
     return float(2.0 ** min(LOW + int(chosen), HIGH))
@@ -116,19 +116,20 @@ def _grid(steps: int) -> tuple[int, int, int]:
 
 
 def _few_bits(numbers: Any) -> Any:
-    """Ranks and weights with so few binary digits that sums with counts are exact: a row moves a score by one at most."""
+    """Round ranks and weights to multiples of 2^-20, so that sums with counts are exact and a row moves a score by at most
+    one."""
     return np.floor(numbers * 2.0**20) / 2.0**20
 
 
 def _missed(cells: NDArray[Any], rank: float) -> Floats:
-    """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
+    """The number of rows between each cell, in the order of values, and the cell that holds a rank."""
     through, rank = np.cumsum(cells), _few_bits(rank)
     missed: Floats = np.maximum(0.0, np.maximum(through - cells - rank, rank - through))
     return missed
 
 
 def _familiarity(exponent: Floats, width: float) -> Floats:
-    """Log of a public weight: numbers of everyday size first, none excluded."""
+    """Log of a public weight: largest for magnitudes of everyday size, positive for all."""
     result: Floats = -2.0 * np.log1p(((exponent - PRIOR.everyday) / width) ** 2)
     return result
 
@@ -150,7 +151,7 @@ def column_medians(
         A planned selection of one candidate, with ``count`` at least the number of columns.
     data : PrivateData
     center : array of shape (d,), optional
-        Public; zeros by default. A first answer given here is refined.
+        Public; zeros by default. A first estimate given here is refined.
     fold : Fold, optional
     columns : array of int, optional
         Some of the columns, to which ``center`` and the answer refer; all by default.
@@ -160,7 +161,7 @@ def column_medians(
     *Privacy.* As ``magnitude_quantile``, on the cells of a signed grid: each column is one
     selection with scores of sensitivity 1.
     """
-    favor = PRIOR.zero if center is None else 0.0  # zero is a common value; an answer to refine is not
+    favor = PRIOR.zero if center is None else 0.0  # zero is a common value; an estimate to be refined is not
     if center is None:
         center = np.zeros(data.d if columns is None else columns.size)
     counts = log_totals(data, center, _grid(_LOCATION_STEPS), fold, columns)
@@ -179,7 +180,7 @@ def column_medians(
 
 
 def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: Floats, fold: Fold | None = None) -> Floats:
-    """Scale of each column around ``center``: only a few rows, as few as the selection can tell, are further away.
+    """Scale of each column around ``center``, beyond which only few rows lie: as few as the selection can distinguish from none.
 
     Parameters
     ----------
@@ -205,14 +206,14 @@ def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: 
     counts = log_totals(data, center, _grid(_SCALE_STEPS), fold)
     edges, rows, noise = _kernels.log_edges(*_grid(_SCALE_STEPS)), data.size(fold), curator.noise(selection)
     exponent = np.log2(edges)
-    # Far enough above the noise of the selection; a quarter of it needs few bits too.
+    # A rank far enough above the noise of the selection; a quarter of it is a multiple of 2^-20, too.
     rank = 4 * _few_bits(min(PRIOR.clear_rank * noise, rows / 2) / 4)
     scales = np.empty(len(center))
     for j, c in enumerate(center):
         beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
         nearer = np.concatenate((np.full(2 * _SCALE_STEPS, rows), beyond[: -2 * _SCALE_STEPS]))
         miss = np.maximum(beyond - rank / 4, 0.0) + np.maximum(rank - nearer, 0.0)
-        # Rarely is a scale much larger.
+        # Scales far above the usual one get a small weight.
         usual = max(np.log2(abs(c)) + PRIOR.above_center, PRIOR.least_usual) if c else PRIOR.usual_around_zero
         weight = PRIOR.scale_weight * _familiarity(exponent, PRIOR.scale_width)
         weight -= 16.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
@@ -240,8 +241,7 @@ def column_units(
     data : PrivateData
     columns : array of int
     center, usual : arrays of the same shape
-        Public: where distances start, and a guess of each that is preferred where the counts
-        leave a choice.
+        Public: the centers, and a guess of each unit, which is preferred where the counts do not decide.
     q : float
 
     Notes
@@ -254,7 +254,7 @@ def column_units(
     edges = _kernels.log_edges(*_grid(_SCALE_STEPS))
     middles = np.sqrt(edges[:-1] * edges[1:])
     units = np.empty(columns.size)
-    # A share of so few binary digits that its product with parts of persons is exact.
+    # Rounded, so that its product with parts of persons is exact.
     q = round(q * PARTS) / PARTS if data.has_several_rows else q
     for j, cells in enumerate(counts):
         miss = _missed(cells, q * cells.sum())[:-1]
@@ -268,7 +268,7 @@ def column_tails(
 ) -> tuple[Floats, Floats]:
     """Scale of each column around ``center``, and noisy counts of its tails in octaves of that scale.
 
-    All octaves are counted, which costs no more than a few, and the scale is read off the noisy counts.
+    All octaves are counted, which costs the same budget as counting a few, and the scale is chosen from the noisy counts.
 
     Parameters
     ----------
@@ -283,8 +283,8 @@ def column_tails(
     Returns
     -------
     scales : array of shape (d,)
-        Powers of two: only a few rows, as few as the noise lets one see, are further from the
-        center; ``NO_SPREAD`` stands for a column without any that is seen.
+        Powers of two: only few rows, the fewest visible above the noise, are further from the center. ``NO_SPREAD`` stands for
+        a column without visible spread.
     counts : array of shape (d, 2, 1 + BELOW + ABOVE)
         Above and below the center, rows at a distance of ``[2^k, 2^(k+1))`` scales for k from
         ``-BELOW`` to ``ABOVE``.
@@ -294,9 +294,9 @@ def column_tails(
     *Privacy.* A row is in at most one cell per column: replacing it moves two cells by one. The
     scales are functions of the released counts.
     """
-    octaves = log_totals(data, center, _grid(1), fold)[:, :, 1:]  # the first cell has no distance at all
+    octaves = log_totals(data, center, _grid(1), fold)[:, :, 1:]  # the first cell holds rows at the center
     moved = {"l1": 2.0 * data.d, "l2": float(np.sqrt(2.0 * data.d))}[release.norm]
-    # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
+    # Units far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
     noisy = curator.release(release, Bounded(fixed(octaves), ONE * moved, release.norm, fold, unit=1.0 / ONE))
     spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
     last = np.array([_last_seen(counts, float(spread)) for counts in noisy])
@@ -305,10 +305,11 @@ def column_tails(
 
 
 def _last_seen(counts: Floats, noise: float) -> int:
-    """The second of the last four octaves that surely have rows in them, enough to fit a tail to if any have; 0 if none has.
+    """The second of the last four octaves whose count is significant, and large enough to fit a tail to if possible; 0 if none
+    is.
 
-    The further four octaves are above those with most rows, the more they must show: a scale that is
-    twice too large costs twice as much. So must numbers beyond a million, which hardly any column has.
+    The threshold grows with the distance above the octaves with most rows, because a scale that is twice too large costs twice
+    as much. It also grows beyond a million, which few columns exceed.
     """
     four = np.convolve(counts.sum(axis=0), np.ones(4))[3:]
     above = np.maximum(np.arange(len(four)) - np.argmax(four), 0)
@@ -322,16 +323,16 @@ def _last_seen(counts: Floats, noise: float) -> int:
 
 
 def least_seen(noise: float) -> float:
-    """Rows in four octaves, above and below, that surely are no noise of this standard deviation."""
+    """Least count in four octaves, above and below, that is significant at this noise."""
     return float(5 * np.sqrt(8) * noise)
 
 
-# Octaves that a row may name in the local model: each one costs a noisy answer per row.
+# Octaves that a row may report in the local model; each one is a noisy number per row.
 _LOCAL_LOW, _LOCAL_CELLS = -20, 60
 
 
 def local_octaves(curator: Curator, release: Mechanism, data: PrivateData, fold: Fold) -> tuple[Floats, Floats, float]:
-    """Share of rows per order of magnitude, told by each row itself with its own noise.
+    """Share of rows per order of magnitude, reported by each row with its own noise.
 
     Parameters
     ----------
@@ -340,7 +341,7 @@ def local_octaves(curator: Curator, release: Mechanism, data: PrivateData, fold:
         Planned for the rows of ``fold``.
     data : PrivateData
     fold : Fold
-        Who is asked.
+        The rows that report.
 
     Returns
     -------
@@ -352,7 +353,7 @@ def local_octaves(curator: Curator, release: Mechanism, data: PrivateData, fold:
 
     Notes
     -----
-    *Privacy.* A row's answer is one 1 among zeros per column, plus noise for changing it.
+    *Privacy.* A row's report is a unit vector per column, plus noise for replacing it.
     """
     d, cells = data.d, _LOCAL_CELLS
 

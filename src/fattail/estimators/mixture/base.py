@@ -1,4 +1,4 @@
-"""What the latent-variable models share."""
+"""The common part of the latent-variable models."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from fattail.rows.sources import is_stream
 
 Floats = NDArray[np.float64]
 
-# Noise of a mean of unit rows beyond which coefficients erred by about their size: normal rows of 2 and 10 columns, 300 to
-# 30,000 of them, separated by two standard deviations.
+# Noise of a mean of unit rows above which the error of coefficients was about as large as they are: 300 to 30,000 normal rows
+# of 2 and 10 columns, separated by two standard deviations.
 MOST_NOISE = {"auto": 0.05, "smoothed": 0.2, "clipped": 0.2}
-# Median move of an iterate, relative to the final coefficients, beyond which iterates are a random walk or have not yet arrived.
+# Median step between iterates, relative to the final coefficients, above which the fit has not converged or is mostly noise.
 # Set by hand in the first version; benchmarks/em.py measures errors.
 STILL_MOVES = 0.15
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LatentModel(PrivateEstimator):
-    """What the three models share: the paper's parameters and its three algorithms."""
+    """The base class of the three models: the paper's parameters and its three algorithms."""
 
     _methods = ("auto", "smoothed", "clipped", "local")
     _need_n = ("local",)
@@ -83,7 +83,7 @@ class LatentModel(PrivateEstimator):
             self._warn_of_noise(data, noise, MOST_NOISE[self.method])
 
     def _parts(self) -> int:
-        """Among how many the rows are divided."""
+        """Number of components among which the rows are divided."""
         return 2
 
     def _noise_scale(self) -> float | None:
@@ -123,13 +123,13 @@ class LatentModel(PrivateEstimator):
         self.n_iter_ = len(fit.path)
         moves = np.linalg.norm(np.diff(fit.path, axis=0), axis=1)
         if len(moves) and np.median(moves) > STILL_MOVES * np.linalg.norm(fit.coef):
-            warn_utility("released iterates still move by much of the size of coef_: more rows or a larger epsilon are needed")
+            warn_utility("released iterates still change by a large part of coef_: more rows or a larger epsilon are needed")
         return sign
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LatentRegression(Scores, RegressorMixin, LatentModel):  # type: ignore[misc]
-    """What the two regressions share."""
+    """The common part of the two regressions."""
 
     fit_intercept: Any = "auto"
 
@@ -142,7 +142,7 @@ class LatentRegression(Scores, RegressorMixin, LatentModel):  # type: ignore[mis
             raise ValueError(f"fit_intercept=True needs method='auto'; method={self.method!r} fits the paper's model without one")
 
     def _private_pairs(self, X: Any, y: Any, **options: Any) -> PrivateData:
-        """Rows (X, y), which only a holder of both may bring without y."""
+        """Private rows (X, y). Only `PrivateData` and streams may hold y themselves."""
         if y is None and not isinstance(X, PrivateData) and not is_stream(X):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         return self._private_data(X, y, accept_sparse=False, **options)

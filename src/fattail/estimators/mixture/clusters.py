@@ -29,11 +29,11 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     epsilon, delta : float
         Privacy budget of the fit.
     method : {"auto", "smoothed", "clipped", "local"}, default="auto"
-        "auto" needs nothing. The others are dpem2020's gradient EM for the symmetric model: with smoothed
+        "auto" needs no other parameter. The others are dpem2020's gradient EM for the symmetric model: with smoothed
         gradients (Algorithm 2), clipped ones (Algorithm 1), or reports that each row perturbs by itself.
     symmetric : bool or "auto", default="auto"
         Two clusters of equal weight at ``+-coef_`` with spherical noise: the paper's model. "auto" means
-        False for method "auto", True for the others, which know no other model.
+        False for method "auto", True for the others, which have no other model.
     covariance_type : {"spherical", "diag"}, default="spherical"
         Spherical: columns must share a unit. Diagonal: columns may be in any units.
     noise_scale : float or "auto", default="auto"
@@ -93,7 +93,7 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         """Fit to rows X; y is ignored."""
         self._check_parameters()
         data = self._private_data(X, accept_sparse=False, person=person)
-        # Before the charge, and only where the number of rows may be looked at.
+        # Checked before the charge, and only if the number of rows is public.
         if self.relation == "replace-one" and not self._is_symmetric() and self.n_components > data.n:
             raise ValueError(f"n_components must be at most the number of {data.unit}s, {data.n}, got {self.n_components!r}")
         data, curator = self._admit(data)

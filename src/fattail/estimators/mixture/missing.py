@@ -16,9 +16,9 @@ Floats = NDArray[np.float64]
 
 
 class DPMissingCovariateRegression(LatentRegression):
-    """Linear regression whose covariates are missing here and there (NaN), under differential privacy.
+    """Linear regression with missing covariates (NaN), under differential privacy.
 
-    Missing entries are integrated out, not filled in: the likelihood of a row is that of y given
+    Missing entries are integrated out, not imputed: the likelihood of a row is that of y given
     what was observed, for independent normal covariates missing at random.
 
     Parameters
@@ -26,7 +26,7 @@ class DPMissingCovariateRegression(LatentRegression):
     epsilon, delta : float
         Privacy budget of the fit.
     method : {"auto", "smoothed", "clipped", "local"}, default="auto"
-        "auto" needs nothing: center and spread of the covariates are estimated privately too. The others
+        "auto" needs no other parameter: center and spread of the covariates are estimated privately too. The others
         are dpem2020's gradient EM, which takes covariates to be standard normal.
     fit_intercept : bool or "auto", default="auto"
         "auto": with method "auto" only.
@@ -106,7 +106,7 @@ class DPMissingCovariateRegression(LatentRegression):
         return missing_log_density(Z, y, self.coef_ * self.spread_, self.noise_scale_**2)
 
     def sample(self, X: Any, random_state: int | None = None) -> Floats:
-        """Draw a response for each row of X, and for each missing covariate along the way."""
+        """Draw a response for each row of X; missing covariates are drawn first."""
         rng = np.random.default_rng(random_state)
         Z, known = self._standard(X)
         hidden = np.isnan(Z) * rng.standard_normal(Z.shape)
@@ -114,7 +114,7 @@ class DPMissingCovariateRegression(LatentRegression):
         return np.asarray(known + self.intercept_ + self.center_ @ self.coef_ + hidden @ (self.coef_ * self.spread_) + noise)
 
     def _standard(self, X: Any) -> tuple[Floats, Floats]:
-        """Rows in units of the covariates' own spread, and what their observed part adds to the response."""
+        """Rows in units of the covariates' spread, and the contribution of their observed part to the response."""
         check_is_fitted(self)
         self._warn_of_scores(asked=False)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")

@@ -23,7 +23,7 @@ class DPMixtureOfRegressions(LatentRegression):
     epsilon, delta : float
         Privacy budget of the fit.
     method : {"auto", "smoothed", "clipped", "local"}, default="auto"
-        "auto" needs nothing: private units, a private spectral start, bounded steps. The others are dpem2020's
+        "auto" needs no other parameter: private units, a private spectral start, bounded steps. The others are dpem2020's
         gradient EM, which takes covariates to be standard normal.
     fit_intercept : bool or "auto", default="auto"
         Learn ``intercept_`` and ``offset_``. "auto": with method "auto" only; the paper's model has neither.
@@ -81,11 +81,11 @@ class DPMixtureOfRegressions(LatentRegression):
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Height of the line ``offset_ + (<coef_, x> + intercept_)``; see `predict_both`."""
+        """Value of the line ``offset_ + (<coef_, x> + intercept_)``; see `predict_both`."""
         return self.predict_both(X)[:, 0]
 
     def predict_both(self, X: Any) -> Floats:
-        """Heights of both lines, of shape (n_samples, 2)."""
+        """Values of both lines, of shape (n_samples, 2)."""
         line = self._line(X)
         return np.column_stack([self.offset_ + line, self.offset_ - line])
 
