@@ -1,8 +1,8 @@
-"""Where a column is: the cell of its middle rank, first on a logarithmic grid around zero, then ever closer.
+"""The center of a column: the cell of its middle rank, first on a logarithmic grid around zero, then on finer grids.
 
 Every stage is one selection on a public grid. The first grid has an atom at zero and covers every magnitude; the later
 ones are uniform and lie within the cells around the answer before. So 1e9 +- 3 is found like 0 +- 1. A center is the
-roundest decimal number of its cell: where a column has a point mass, that is where people put it.
+roundest decimal number of its cell: point masses are usually at round numbers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LocationGrid:
 
     @property
     def magnitudes(self) -> tuple[int, int, int, int, int]:
-        """The first grid, as the kernels want it."""
+        """The first grid, in the form of the kernels."""
         first, last = self.ordinary
         return -OCTAVES, 2 * OCTAVES, OCTAVES + first, OCTAVES + last, self.digits
 
@@ -119,7 +119,7 @@ def find_locations(
     """
     low, high = _first(curator, stages[0], data, grid)
     center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
-    zero = high == low  # there is nothing to look closer at
+    zero = high == low  # a cell of exactly zero is not refined
     for stage in stages[1:]:
         width = np.where(zero, 1.0, high - low)
         first, step = low - grid.margin * width, (1 + 2 * grid.margin) * width / grid.fine
