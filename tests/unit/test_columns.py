@@ -28,7 +28,7 @@ def description(x: np.ndarray, epsilon: float = 1.0, seed: int = 0) -> ColumnDes
     plan, release = planned
     curator = Curator(epsilon, 1e-6, random_state=seed)
     curator.plan(*plan.mechanisms, release)
-    return describe(curator, plan, data)[0]
+    return describe(curator, plan, data)[0][0]
 
 
 @settings(max_examples=300, deadline=None)

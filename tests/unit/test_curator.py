@@ -237,3 +237,60 @@ def test_a_waived_release_stays_charged_and_cannot_be_made():
     never.waive(counts)
     never.waive(counts)
     assert never.report().releases[0].noise is None
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_parts_of_a_release_are_no_more_than_the_whole(kind):
+    mean, counts = kind("mean", parts=3), TopK("location")
+    curator = planned(mean, counts)
+    charged, whole = curator.events, curator.rho(mean)
+    look = curator.split(mean, "look", 0.1)
+    again = curator.split(mean, "again", 0.3)
+    budgets = [curator.rho(m) for m in (mean, look, again)]
+    spent = sum(np.sqrt(budgets)) if kind is Laplace else sum(budgets)
+    limit = np.sqrt(whole) if kind is Laplace else whole
+    assert limit * (1 - 1e-9) < spent <= limit
+    assert curator.events == charged
+    assert kind is Laplace or charged[0].count == 3  # the slack of every part is charged
+    with pytest.raises(PrivacyError, match="cannot be divided further"):
+        curator.split(mean, "third", 0.1)
+    with pytest.raises(PrivacyError, match="cannot be divided further"):
+        curator.split(look, "part of a part", 0.1)
+    curator.release(look, Bounded([1.0], 1.0, kind.norm))
+    with pytest.raises(PrivacyError, match="all are used"):
+        curator.release(look, Bounded([1.0], 1.0, kind.norm))
+    curator.waive(again)
+    curator.waive(counts)
+    with pytest.raises(PrivacyError, match="not released"):
+        curator.report()
+    curator.release(mean, Bounded([1.0], 1.0, kind.norm))
+    shares = {r.name: r.share for r in curator.report().releases}
+    assert set(shares) == {"mean", "look", "again", "location"}
+    assert shares["mean"] > shares["again"] > shares["look"]
+
+
+def test_what_cannot_be_divided_is_not():
+    whole, mean = Laplace("whole"), Laplace("mean", parts=2)
+    curator = planned(whole, mean)
+    with pytest.raises(PrivacyError, match="cannot be divided"):
+        curator.split(whole, "look", 0.1)
+    for fraction in (0.0, 1.0, -0.1, float("nan")):
+        with pytest.raises(ValueError, match="leave something"):
+            curator.split(mean, "look", fraction)
+    with pytest.raises(ValueError, match="name of its own"):
+        curator.split(mean, "whole", 0.1)
+    with pytest.raises(PrivacyError, match="not in the plan"):
+        planned(whole).split(mean, "look", 0.1)
+    curator.release(mean, Bounded([1.0], 1.0, "l1"))
+    with pytest.raises(PrivacyError, match="cannot be divided"):
+        curator.split(mean, "look", 0.1)
+    for plan in (
+        lambda: TopK("selection", parts=2),
+        lambda: SubsampledGaussian("sample", rate=0.5, parts=2),
+        lambda: Laplace("many", count=2, parts=2),
+        lambda: Gaussian("folds", folds=True, parts=2),
+        lambda: Laplace("none", parts=0),
+        lambda: Laplace("half", parts=1.5),
+    ):
+        with pytest.raises(ValueError, match="cannot be divided"):
+            plan()

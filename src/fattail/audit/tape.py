@@ -130,7 +130,7 @@ class Tape:
             return self.step("rows", (rate, size), None, lambda: np.ones(size, dtype=np.bool_))
 
         def tapped_release(curator: Curator, mechanism: Mechanism, bounded: Any) -> Any:
-            one = replace(mechanism, share=curator.rho(mechanism), count=1, folds=False).event(1.0)
+            one = replace(mechanism, share=curator.rho(mechanism), count=1, folds=False, parts=1).event(1.0)
             self.step("release", (mechanism, one), None, lambda: self._plan.append((mechanism.name, one)))
             self._count += 1
             self._release = self._count
@@ -209,7 +209,7 @@ class Tape:
                 outputs = np.array([np.ravel(sample(mechanism, source, bounded, rho)) for _ in range(many)])
                 self._inside = False
                 self.coarse = (mechanism.name,) if noise.lattice(outputs) else ()
-            one = replace(mechanism, share=rho, count=1, folds=False).event(1.0)
+            one = replace(mechanism, share=rho, count=1, folds=False, parts=1).event(1.0)
             public = (mechanism, one, np.shape(bounded._value))
             return self.step("smooth noise", public, noise, lambda: sample(mechanism, source, bounded, rho), SmoothCost(one))
 

@@ -11,11 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.columns.evidence import RATES, CountNoise, places
-from fattail.columns.location import GRID, OCTAVES, LocationGrid, find_locations, signed_counts
-from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
-from fattail.robust.base import ONE
-from fattail.robust.histogram import fixed
-from fattail.rows.data import PrivateData
+from fattail.columns.location import GRID, OCTAVES
 
 Floats = NDArray[np.float64]
 
@@ -58,16 +54,22 @@ class ReadingRules:
 READING = ReadingRules()
 
 
-class DescriptionPlan(NamedTuple):
-    """The releases that a description takes."""
+class HardEnd(NamedTuple):
+    """Where the rows of a side end abruptly: the octave of the last ones, and a distance beyond which there are hardly any."""
 
-    stages: tuple[TopK, ...]
-    counts: Laplace | Gaussian
-    grid: LocationGrid = GRID
+    octave: int
+    distance: float
 
-    @property
-    def mechanisms(self) -> tuple[TopK | Laplace | Gaussian, ...]:
-        return (*self.stages, self.counts)
+
+class SecondLook(NamedTuple):
+    """Which cells (side, octave) were counted twice, and the noise of the average of both counts."""
+
+    cells: NDArray[np.bool_]
+    noise: CountNoise
+
+
+NOT_YET = SecondLook(np.zeros((2, CELLS), dtype=np.bool_), CountNoise(1.0, laplace=False))
+"""Doubtful cells can be counted again, and none has been."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,10 @@ class ColumnDescription:
     counts : array of shape (2, CELLS)
         Noisy numbers of rows above and below the center, at a distance of ``[2**k, 2**(k+1))`` for k from ``-OCTAVES``.
     noise : CountNoise
+    second : SecondLook, optional
+        Cells that were counted twice; None where none ever is, or all were. ``counts`` then has the averages of both counts.
+    hard_ends : tuple
+        Above and below the center, where one was found.
     """
 
     rows: float
@@ -94,6 +100,8 @@ class ColumnDescription:
     at_center: float
     counts: Floats
     noise: CountNoise
+    second: SecondLook | None = None
+    hard_ends: tuple[HardEnd | None, HardEnd | None] = (None, None)
 
     @property
     def usual(self) -> int:
@@ -202,8 +210,12 @@ class ColumnDescription:
         The further beyond the bulk of the column, the more must be seen: a scale that is twice too large costs twice as much.
         """
         counts = self.counts[list(sides)].sum(axis=0)
-        doubt = self.doubts(len(READING.windows), RATES.surely, RATES.slope)
-        last = -1
+        surely = self.doubts(len(READING.windows), RATES.surely, RATES.slope)
+        doubt, last = surely, -1
+        if self.second is not None:
+            doubt = self.doubts(len(READING.windows), RATES.certainly, RATES.certain_slope)
+            confirmed = self.second.cells & (self.counts > self.second.noise.threshold(surely))
+            last = max((int(np.flatnonzero(confirmed[side])[-1]) for side in sides if confirmed[side].any()), default=-1)
         for length in READING.windows:
             sums = np.convolve(counts, np.ones(length))[length - 1 :]
             least = self.noise.threshold(doubt, length * len(sides))
@@ -213,16 +225,29 @@ class ColumnDescription:
                 last = max(last, int(seen[-1]))
         return last if last >= 0 else None
 
-    def possible(self, side: int, end: float, expected: Floats) -> float:
-        """Sum of the distances beyond ``end`` of rows that a side may have there besides those expected.
+    def possible(self, side: int, end: float, expected: Floats, more: float = 0.0) -> Floats:
+        """Sums of the distances beyond ``end``, by cell, of rows that a side may have there besides those expected.
 
-        Counts that do not surely show rows may yet be rows.
+        Counts that do not surely show rows may yet be rows, even if ``more`` is doubted.
         """
         doubt = self.doubts(1, RATES.possibly, RATES.possibly_slope)
+        least = self.noise.threshold(doubt + more)
+        if self.second is not None:
+            again = self.second.noise.threshold(self.doubts(1, RATES.possibly_again, RATES.possibly_slope))
+            least = np.where(self.second.cells[side], again, least)
         edges = np.exp2(np.arange(CELLS) - OCTAVES)
         surplus = self.counts[side] - expected
-        odd = (surplus > self.noise.threshold(doubt)) & (2 * edges > end)
-        return float(surplus[odd] @ (2 * edges[odd] - end))
+        odd = (surplus > least) & (2 * edges > end)
+        return np.where(odd, surplus * (2 * edges - end), 0.0)
+
+    def counted_again(self, cells: NDArray[np.bool_], counts: Floats, noise: CountNoise) -> ColumnDescription:
+        """The description with second counts of some cells, which replace the first ones by averages of both."""
+        weight, average = self.noise.combined(noise)
+        table = self.counts.copy()
+        table[cells] = weight * table[cells] + (1 - weight) * counts
+        if cells.all():
+            return replace(self, counts=table, noise=average, second=None)
+        return replace(self, counts=table, second=SecondLook(cells, average))
 
     def tail_start(self, sides: tuple[int, ...], back: int = 2) -> int | None:
         """The cell ``back`` cells before which a tail begins: enough rows are there or beyond, if so many are seen at all."""
@@ -238,31 +263,3 @@ class ColumnDescription:
             if first + 1 < CELLS and counts[first + 1] > READING.rise * max(counts[first], 0.0) + rise:
                 cell += 1
         return min(cell, CELLS - 1)  # counts may rise up to the last octave that there is
-
-
-def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> list[ColumnDescription]:
-    """Describe every column, by the releases of a plan.
-
-    Parameters
-    ----------
-    curator : Curator
-        Has planned ``plan.mechanisms``.
-    plan : DescriptionPlan
-    data : PrivateData
-
-    Notes
-    -----
-    *Privacy.* ``find_locations``, then one table of counts around the released centers. A row is in exactly one cell of each
-    column: replacing it moves two counts by one. Proof: ``location.proof.md``.
-    """
-    center, resolution = find_locations(curator, plan.stages, data, plan.grid)
-    signed = signed_counts(data, center)
-    table = np.concatenate((signed[:, :, :1].sum(axis=1), signed[:, 0, 1:], signed[:, 1, 1:]), axis=1)
-    moved = {"l1": 2.0 * data.d, "l2": math.sqrt(2.0 * data.d)}[plan.counts.norm]
-    # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-    noisy = curator.release(plan.counts, Bounded(fixed(table), ONE * moved, plan.counts.norm, unit=1.0 / ONE))
-    noise = CountNoise(curator.noise(plan.counts, moved), isinstance(plan.counts, Laplace))
-    return [
-        ColumnDescription(data.n, float(c), float(w), float(cells[0]), cells[1:].reshape(2, CELLS), noise).recentered()
-        for c, w, cells in zip(center, resolution, noisy, strict=True)
-    ]

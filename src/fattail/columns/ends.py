@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.columns.description import CELLS, ColumnDescription
-from fattail.columns.evidence import TINY
+from fattail.columns.evidence import RATES, TINY
 from fattail.columns.location import OCTAVES
 from fattail.columns.tails import ABOVE, ENDS, MIDDLE, NEAR, Posterior, Tail
 
@@ -53,6 +53,10 @@ class EndRules:
     """... and of how many half-widths a mean that they move may be off."""
     factor: tuple[float, float] = (0.7, 1.45)
     """All rows of an octave at its lower and at its upper end, relative to its middle."""
+    behind: float = 0.002
+    """Chance of rows just beyond the octave in which rows end abruptly, as many as the noise may hide."""
+    worth: float = 0.5
+    """Effect of a cell's possible rows on the mean, in standard errors, from which on the cell is worth a second count."""
     no_mean: float = 0.02
     """Probability of a tail without a mean from which on an interval is infinite on its side."""
 
@@ -81,6 +85,10 @@ class Ends(NamedTuple):
     more: float
     open_low: bool
     open_high: bool
+    doubtful: NDArray[np.bool_]
+    """Cells (side, octave) that should be counted again: the rows that they may hold would change the answer."""
+    likely: bool
+    """Whether some of them rather hold rows than not."""
 
     @property
     def seen(self) -> bool:
@@ -123,7 +131,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         starts = [column.tail_start((0, 1))] * 2
     if starts == [None, None] or column.is_lost:
         at = 0.0 if column.is_lost else column.center
-        return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, True, True)
+        doubtful = np.array([column.possible(side, 0.0, np.zeros(CELLS)) > 0 for side in (0, 1)]) & (not column.is_lost)
+        return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False)
     common = None not in starts and abs(starts[0] - starts[1]) <= 1  # type: ignore[operator]
     seen = [s for s in starts if s is not None]
     unseen = [s is None for s in starts]
@@ -136,6 +145,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         posteriors.append(Posterior.of(side.cells, rows, noise, release_noise, within, hidden))
     least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
     up, down = (_absolute(posteriors[k].tail(least[1 - k] / sides[k].scale ** 2), sides[k], column, unseen[k]) for k in (0, 1))
+    up, down = (_with_hard_end(at, column, k, release_noise) for k, at in enumerate((up, down)))
     bias = up.excess - down.excess[:, None]
     variance = up.variance + down.variance[:, None]
     alike = 0.0
@@ -162,8 +172,14 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     i, j = (int(k) for k in np.unravel_index(np.argmin(error), error.shape))
     open_up, open_down = _doubt(posteriors[0], up, j, sides[0]), _doubt(posteriors[1], down, i, sides[1])
     low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
-    low += column.possible(1, float(down.at[i]), _expected(posteriors[1], places[1])) / rows
-    high += column.possible(0, float(up.at[j]), _expected(posteriors[0], places[0])) / rows
+    outside = [
+        (0, float(up.at[j]), _expected(posteriors[0], places[0])),
+        (1, float(down.at[i]), _expected(posteriors[1], places[1])),
+    ]
+    possible = np.array([column.possible(*side) for side in outside])
+    high, low = np.array([high, low]) + possible.sum(axis=1) / rows
+    doubtful = possible > RULES.worth * rows * math.sqrt(error[i, j])
+    likely = doubtful & (np.array([column.possible(*side, more=RATES.likely) for side in outside]) > 0)
     low, high = (max(float(doubt), _hidden(column)) for doubt in (low, high))
     # Of two tails that look alike, neither has a mean if one has none.
     no_mean = [max(p.no_mean, alike * o.no_mean) for p, o in zip(posteriors, posteriors[::-1], strict=True)]
@@ -181,6 +197,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         more=float(high),
         open_low=no_mean[1] > RULES.no_mean or column.is_unresolved,
         open_high=no_mean[0] > RULES.no_mean or column.is_unresolved,
+        doubtful=doubtful,
+        likely=bool(likely.any()),
     )
 
 
@@ -230,6 +248,22 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
         ]
         parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
     return _At(tail, *parts)
+
+
+def _with_hard_end(side: _At, column: ColumnDescription, above_or_below: int, release_noise: float) -> _At:
+    """Move the end of an octave in to where its rows end abruptly, if that gains more noise than it may cut beyond the octave."""
+    end = column.hard_ends[above_or_below]
+    if end is None:
+        return side
+    at = int(np.argmin(np.abs(side.at - 2.0 ** (end.octave + 1 - OCTAVES))))
+    moved = max(float(side.at[at]) - end.distance, 0.0)
+    cut = RULES.behind * (min(float(side.beyond[at]), column.noise.std / column.rows) * moved) ** 2
+    if not (moved * release_noise) ** 2 > cut:
+        return side
+    nearer, variance = side.at.copy(), side.variance.copy()
+    nearer[at] -= moved
+    variance[at] += cut
+    return side._replace(at=nearer, variance=variance)
 
 
 def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:

@@ -31,12 +31,19 @@ class EvidenceRates:
     """Chance that noise shows rows somewhere beyond the bulk."""
     slope: float = math.log(4)
     """By which the logarithm of that chance falls with every octave: log 4, so that all octaves have the same squared cost."""
+    certainly: float = 0.01
+    certain_slope: float = math.log(8)
+    """The same where doubtful cells can be counted again: what is believed at once needs no second count."""
     alone: float = 0.033
     """By how much rarer it must be where no bulk is seen: there it would be taken for all that differs from a point mass."""
     alone_slope: float = 0.35
     """Half of log 2, on top of the prior of the octaves: half as much as the cost grows."""
     possibly: float = 0.2
     """Chance that noise widens an interval."""
+    possibly_again: float = 0.5
+    """The same for cells that were counted twice, and few they are."""
+    likely: float = 2.0
+    """What must be doubted more before a count rather shows rows than noise: one in exp(2) = 7 of those that noise shows."""
     possibly_slope: float = 0.23
     """A third of log 2: far codes are as likely at any distance of some octaves."""
     usual: float = 6.0
@@ -58,6 +65,8 @@ class CountNoise:
     scale : float
         Laplace scale, or standard deviation of a Gaussian.
     laplace : bool
+    terms : int
+        Independent noises of this scale that add up to the noise of one count.
 
     Examples
     --------
@@ -68,17 +77,28 @@ class CountNoise:
 
     scale: float
     laplace: bool
+    terms: int = 1
 
     @property
     def std(self) -> float:
-        return self.scale * (math.sqrt(2) if self.laplace else 1.0)
+        return self.scale * math.sqrt(self.terms * (2 if self.laplace else 1))
+
+    def combined(self, other: CountNoise) -> tuple[float, CountNoise]:
+        """Weight of this count in the average with a second count of the same rows, and the noise of the average.
+
+        Laplace noises are weighted by their epsilons, so that their scales become equal; Gaussian ones by their variances.
+        """
+        power = 1 if self.laplace else 2
+        own, others = self.scale**-power, other.scale**-power
+        terms = 2 if self.laplace else 1
+        return own / (own + others), CountNoise((own + others) ** (-1 / power), self.laplace, terms)
 
     def threshold(self, doubt: float | Floats, cells: int = 1) -> Floats:
         """What the noise of a sum of counts exceeds with a chance of at most ``exp(-doubt)``.
 
         Chernoff's bound; for one Laplace count the exact quantile.
         """
-        doubt = np.maximum(doubt, 1.0)
+        doubt, cells = np.maximum(doubt, 1.0), cells * self.terms
         if not self.laplace:
             return np.asarray(self.scale * np.sqrt(2 * cells * doubt))
         if cells == 1:

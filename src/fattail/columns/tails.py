@@ -130,7 +130,8 @@ class Bank(NamedTuple):
 @lru_cache(maxsize=1)
 def bank() -> Bank:
     """All shapes at all scales that a histogram could show."""
-    u = np.geomspace(EDGES[0], 2.0**90, 4000)
+    # With every end and every point where a shape stops: an excess beyond where nothing is would be taken for a bias.
+    u = np.union1d(np.geomspace(EDGES[0], 2.0**90, 4000), np.concatenate((ENDS, _TOPS, 2 * EDGES)))
     step = np.diff(u)
     families = ((lomax, PRIOR.lomax, PRIOR.lomax_stops), (lognormal, dict.fromkeys(PRIOR.lognormal, 1.0), PRIOR.lognormal_stops))
     families += ((weibull, dict.fromkeys(PRIOR.weibull, 1.0), (0.0, 0.0)),)  # type: ignore[assignment]

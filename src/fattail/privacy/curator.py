@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,11 @@ from fattail.privacy.mechanisms import Mechanism, SmoothNoise, SubsampledGaussia
 from fattail.privacy.noise import NoiseSource, noise_source
 from fattail.privacy.report import PrivacyReport, ReleaseRecord
 from fattail.rows.order import Fold, Sample, SecretOrder
+
+AnyMechanism = TypeVar("AnyMechanism", bound=Mechanism)
+
+# What is left of a divided release, so that all parts together are no more than the whole whatever rounds.
+_ROUNDED_DOWN = 1 - 2.0**-40
 
 
 class Account(Protocol):
@@ -106,6 +112,8 @@ class Curator:
         self._used: dict[str, list[Fold]] = {}
         self._fresh: list[Sample] = []  # samples that were not used in a release yet
         self._sensitivity: dict[str, float | None] = {}
+        self._parts: dict[Mechanism, tuple[Mechanism, float]] = {}  # the mechanism that each is a part of, and which fraction
+        self._taken: defaultdict[str, float] = defaultdict(float)  # fraction of each that was split off
 
     def plan(self, *mechanisms: Mechanism) -> None:
         """Fix all releases of this fit, calibrate their noise, and charge the account."""
@@ -129,9 +137,48 @@ class Curator:
         return tuple(m.event(self._unit) for m in self._plan)
 
     def rho(self, mechanism: Mechanism) -> float:
-        """Concentrated-DP budget of one release of a planned mechanism (public)."""
+        """Concentrated-DP budget of one release of a planned mechanism, or of what is left of it (public)."""
         self._check_planned(mechanism)
-        return mechanism.rho(self._unit)
+        if mechanism in self._parts:
+            whole, fraction = self._parts[mechanism]
+            return whole.part(whole.rho(self._unit), fraction)
+        rho, taken = mechanism.rho(self._unit), self._taken[mechanism.name]
+        return mechanism.part(rho, (1.0 - taken) * _ROUNDED_DOWN) if taken else rho
+
+    def split(self, mechanism: AnyMechanism, name: str, fraction: float) -> AnyMechanism:
+        """Split a release off a planned one, after earlier answers: it gets a fraction of the budget, the planned one the rest.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+            Planned with ``parts``, not yet released.
+        name : str
+            What the part releases.
+        fraction : float
+            Of the epsilon of a Laplace release, of the rho of a Gaussian one. May depend on releases, never on rows.
+
+        Examples
+        --------
+        >>> from fattail.privacy import Curator, Laplace
+        >>> curator = Curator(1.0, 0.0, random_state=0)
+        >>> mean = Laplace("mean", parts=2)
+        >>> curator.plan(mean)
+        >>> look = curator.split(mean, "look", 0.2)
+        >>> round(curator.noise(look), 3), round(curator.noise(mean), 3)
+        (5.0, 1.25)
+        """
+        self._check_planned(mechanism)
+        others = sum(whole == mechanism for whole, _ in self._parts.values())
+        if mechanism in self._parts or others + 1 >= mechanism.parts or self._done[mechanism.name]:
+            raise PrivacyError(f"{mechanism.name!r} was planned for {mechanism.parts} parts and cannot be divided further")
+        if not (0 < fraction < 1 - self._taken[mechanism.name]):
+            raise ValueError(f"a part of {mechanism.name!r} must leave something, got {fraction!r}")
+        if name in {m.name for m in (*self._plan, *self._parts)}:
+            raise ValueError(f"a part needs a name of its own, got {name!r}")
+        part = replace(mechanism, name=name, share=mechanism.part(mechanism.share, fraction), parts=1)
+        self._parts[part] = (mechanism, fraction)
+        self._taken[mechanism.name] += fraction
+        return part
 
     def noise(self, mechanism: Mechanism, sensitivity: float = 1.0) -> float:
         """Noise scale that a release with this sensitivity would get (public)."""
@@ -187,7 +234,7 @@ class Curator:
         self._done[mechanism.name] += 1
         self._sensitivity[mechanism.name] = None if isinstance(mechanism, SmoothNoise) else bounded.sensitivity
         output = mechanism.sample(self._source, bounded, self.rho(mechanism))
-        announce(mechanism.name, self._done.total(), sum(m.count for m in self._plan), output)
+        announce(mechanism.name, self._done.total(), sum(m.count for m in (*self._plan, *self._parts)), output)
         return output
 
     def waive(self, mechanism: Mechanism) -> None:
@@ -204,11 +251,12 @@ class Curator:
 
     def report(self) -> PrivacyReport:
         """The report, once every planned release has been made or waived."""
-        missing = [m.name for m in self._plan if self._done[m.name] < m.count]
+        all_releases = (*self._plan, *self._parts)
+        missing = [m.name for m in all_releases if self._done[m.name] < m.count]
         if missing:
             raise PrivacyError(f"planned and charged but not released: {missing}")
         total = sum(m.share for m in self._plan)
-        records = tuple(self._record(m, total) for m in self._plan)
+        records = tuple(self._record(m, total) for m in all_releases)
         exact = all(r.numerics == "exact" for r in records)
         report = PrivacyReport(
             self.epsilon,
@@ -228,10 +276,12 @@ class Curator:
         sensitivity = self._sensitivity[mechanism.name]
         noise = None if sensitivity is None else self.noise(mechanism, sensitivity)
         share = mechanism.share / total
+        if self._taken[mechanism.name]:
+            share = mechanism.part(share, 1.0 - self._taken[mechanism.name])
         return ReleaseRecord(mechanism.name, mechanism.kind, mechanism.count, sensitivity, noise, share, self._source.numerics)
 
     def _check_planned(self, mechanism: Mechanism) -> None:
-        if mechanism not in self._plan:
+        if mechanism not in self._plan and mechanism not in self._parts:
             raise PrivacyError(f"{mechanism.name!r} is not in the plan")
 
     def _check_rows(self, mechanism: Mechanism, bounded: Bounded) -> None:

@@ -40,12 +40,15 @@ class Mechanism:
         How often it will be released.
     folds : bool
         The releases are on disjoint folds, so each may spend the whole share.
+    parts : int
+        Into how many releases ``Curator.split`` may divide it, by amounts that depend on earlier releases.
     """
 
     name: str
     share: float = 1.0
     count: int = 1
     folds: bool = False
+    parts: int = 1
     norm: ClassVar[Norm] = "l2"
 
     def __post_init__(self) -> None:
@@ -53,6 +56,10 @@ class Mechanism:
             raise ValueError(f"share of {self.name!r} must be positive and finite, got {self.share!r}")
         if self.count != int(self.count) or self.count < 1:
             raise ValueError(f"count of {self.name!r} must be a positive integer, got {self.count!r}")
+        # What can be divided is proved class by class, so a subclass says so itself.
+        divisible = "part" in vars(type(self)) and self.count == 1 and not self.folds
+        if self.parts != 1 and not (divisible and self.parts == int(self.parts) and self.parts > 1):
+            raise ValueError(f"{self.name!r} cannot be divided into {self.parts!r} parts")
 
     @property
     def kind(self) -> str:
@@ -64,6 +71,10 @@ class Mechanism:
 
     def validate(self, rho: float) -> None:
         """Refuse a budget for which nothing is proved, before it is charged."""
+
+    def part(self, rho: float, fraction: float) -> float:
+        """Budget of a release that spends this fraction of one with budget ``rho``."""
+        raise PrivacyError(f"{self.kind} {self.name!r} cannot be divided")
 
     def event(self, unit: float) -> events.Event:
         one = self._event(self.rho(unit), 1 if self.folds else self.count)
@@ -94,7 +105,11 @@ class Gaussian(Mechanism):
     """Gaussian noise, ``1 / sqrt(2 rho)`` times the l2 sensitivity: exactly Gaussian DP."""
 
     def _event(self, rho: float, count: int) -> events.Event:
-        return events.Gaussian(1 / math.sqrt(2 * rho), count)
+        # Parts add up to rho, however it is divided. Equal ones are recorded, so that the slack of each is counted.
+        return events.Gaussian(math.sqrt(self.parts) / math.sqrt(2 * rho), count * self.parts)
+
+    def part(self, rho: float, fraction: float) -> float:
+        return fraction * rho
 
     def noise(self, rho: float, sensitivity: float) -> float:
         return sensitivity / math.sqrt(2 * rho)
@@ -133,6 +148,9 @@ class Laplace(Mechanism):
 
     def _event(self, rho: float, count: int) -> events.Event:
         return events.Pure(math.sqrt(2 * rho), count)
+
+    def part(self, rho: float, fraction: float) -> float:
+        return fraction**2 * rho  # a fraction of epsilon
 
     def noise(self, rho: float, sensitivity: float) -> float:
         return sensitivity / math.sqrt(2 * rho)

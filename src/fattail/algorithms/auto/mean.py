@@ -12,7 +12,16 @@ from scipy.special import ndtri
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.estimates import Estimate, Noise, noise_std, per_column, pure_is_better
 from fattail.algorithms.registry import registered
-from fattail.columns import DENSE_GRID, GRID, DescriptionPlan, Ends, choose_ends, clipped_square, describe, find_locations
+from fattail.columns import (
+    DENSE_GRID,
+    GRID,
+    DescriptionPlan,
+    Ends,
+    clipped_square,
+    describe,
+    find_locations,
+    settle_ends,
+)
 from fattail.privacy import Curator, Gaussian, Laplace, TopK, gaussian_multiplier
 from fattail.robust import Clip
 from fattail.robust.base import ONE
@@ -46,9 +55,11 @@ class MeanShares:
     most_location: float = 0.5
     few: float = 500.0
     many: float = 10_000.0
+    plentiful: float = 100_000.0
     counts_few: float = 0.40
-    counts_many: float = 0.30
-    """Share of the counts up to ``few``, and from ``many`` on."""
+    counts_many: float = 0.28
+    counts_plentiful: float = 0.10
+    """Share of the counts up to ``few``, at ``many``, and from ``plentiful`` on: then second looks count what matters."""
     most_counts: float = 0.6
     """Of what the location leaves."""
     barely: float = 200.0
@@ -78,16 +89,16 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     stages = SHARES.plenty_stages if grid is GRID else 1 + sum(rows > least for least in SHARES.stages)
     stage = grid.stage((SHARES.lost if rows >= SHARES.safe else SHARES.lost_few) / stages) / rows
     location = min(max(stages * (stage if pure else stage**2 / 2), SHARES.least_location), SHARES.most_location)
-    many = min(max(math.log(rows / SHARES.few) / math.log(SHARES.many / SHARES.few), 0.0), 1.0)
-    counts = SHARES.counts_few + many * (SHARES.counts_many - SHARES.counts_few)
+    sizes = np.log([SHARES.few, SHARES.many, SHARES.plentiful])
+    counts = float(np.interp(math.log(rows), sizes, [SHARES.counts_few, SHARES.counts_many, SHARES.counts_plentiful]))
     counts = min(counts, SHARES.most_counts * (1 - location))
     mean = 1 - location - counts
     names = [f"location {k + 1}" for k in range(stages)]
     if pure:
         looks = tuple(TopK(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
-        return DescriptionPlan(looks, Laplace("counts", counts**2 / 2), grid), Laplace("mean", mean**2 / 2)
+        return DescriptionPlan(looks, Laplace("counts", counts**2 / 2), grid), Laplace("mean", mean**2 / 2, parts=3)
     looks = tuple(TopK(name, location / stages / 2, count=d) for name in names)
-    return DescriptionPlan(looks, Gaussian("counts", counts / 2), grid), Gaussian("mean", mean / 2)
+    return DescriptionPlan(looks, Gaussian("counts", counts / 2), grid), Gaussian("mean", mean / 2, parts=3)
 
 
 def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:
@@ -131,15 +142,18 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
         return _location(curator, data)
     plan, release = planned
     curator.plan(*plan.mechanisms, release)
-    columns = describe(curator, plan, data)
-    unit = noise_std(curator, release, per_column(release, data.d) / data.n)
-    ends = [choose_ends(column, unit) for column in columns]
+    columns, counts = describe(curator, plan, data)
+
+    def unit() -> float:  # noise of the mean per length of the interval, with what second looks leave of the budget
+        return noise_std(curator, release, per_column(release, data.d) / data.n)
+
+    columns, ends = settle_ends(curator, release, data, columns, counts, unit)
     low, high = np.array([(e.low, e.high) for e in ends]).T
     # A length of zero would leave the curator nothing to hide, and one that rounds to zero nothing to add.
     bound = np.maximum((high - low) / 2, np.maximum(np.maximum(np.abs(low), np.abs(high)) * 2.0**-50, 2.0**-140))
     clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data, anchor=[c.center for c in columns])
     raw = curator.release(release, clipped.to(release.norm))
-    noise = unit * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or less where one row more is what is protected
+    noise = unit() * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or less where one row more is what is protected
     spread = np.array(
         [_spread(e, m - c.center, data.n, u, data.count_noise) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)]
     )
