@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail.privacy import Bounded, Curator, TopK
-from fattail.robust.histogram import totals
+from fattail.robust.histogram import log_totals, totals
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
@@ -88,15 +88,7 @@ def dense(block: Block) -> NDArray[np.float64]:
 
 def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
     """Counts (column, sign, octave) of ``x - center``; private."""
-    bins = 2 * OCTAVES + 2
-
-    def codes(block: Block) -> NDArray[Any]:
-        return _kernels.column_log_cells(dense(block), center, -OCTAVES, bins, 1)
-
-    def count(block: Block, out: NDArray[np.int64]) -> None:
-        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, 1, out.reshape(-1, 2, bins))
-
-    return totals(data, (center.size, 2 * bins), codes, count=count).reshape(-1, 2, bins)
+    return log_totals(data, center, (-OCTAVES, 2 * OCTAVES + 2, 1))
 
 
 def find_locations(
