@@ -22,7 +22,7 @@ from fattail.rows.data import Block, PrivateData
 Floats = NDArray[np.float64]
 
 OCTAVES = 128
-"""Magnitudes from 2**-OCTAVES to 2**OCTAVES are told apart; beyond, numbers count as zero or as the largest."""
+"""Magnitudes from 2**-OCTAVES to 2**OCTAVES are distinguished; smaller ones count as zero, larger ones as the largest."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LocationGrid:
     fine: int = 512
     """Cells of a later grid."""
     margin: float = 0.25
-    """By how many cells of the grid before it reaches beyond the chosen one on either side: each stage adds 8.4 bits."""
+    """Cells of the previous grid by which a grid exceeds the chosen cell on either side: each stage adds 8.4 bits."""
     everyday: int = 5
     """Octave of everyday numbers, 32 to 64, around which the public weights of the first grid lie."""
     width: float = 16.0
@@ -56,7 +56,7 @@ class LocationGrid:
         return max(2 * _kernels.magnitude_edges(*self.magnitudes).size + 1, self.fine)
 
     def stage(self, error: float) -> float:
-        """``n epsilon`` of a selection that misses the cell of all rows with a chance of at most ``error``.
+        """``n epsilon`` of a selection that misses a cell with all rows with probability at most ``error``.
 
         Every other cell misses the middle rank by half of the rows, and the noise of a score has scale ``2 / epsilon``.
         """
@@ -70,12 +70,12 @@ DENSE_GRID = LocationGrid(digits=7, fine=4096)
 
 
 def familiarity(exponent: Floats) -> Floats:
-    """Log of a public weight: numbers of everyday size first, none excluded."""
+    """Log of a public weight: largest for magnitudes of everyday size, positive for all."""
     return np.asarray(-2.0 * np.log1p(((exponent - GRID.everyday) / GRID.width) ** 2))
 
 
 def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
-    """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
+    """The number of rows between each cell, in the order of values, and the cell that holds a rank."""
     through = np.cumsum(cells)
     return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
 
