@@ -72,13 +72,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except sqlite3.OperationalError as error:  # a full disk or a lock; SQLite's message quotes no rows
         return _fail(f"the ledger cannot be used now: {error}", 2, error)
     except Exception as error:  # no traceback, which may quote a row
-        if os.environ.get("FATTAIL_DEBUG"):
-            traceback.print_exc()
-        if str(error) == "embedded null byte":  # raised by the operating system for a path, in some versions of click
-            return _fail("no path can hold a NUL character", 2, error)
-        if isinstance(error, ValueError | PrivacyError | NotImplementedError) and _raised_here(error):
-            return _fail(str(error), 2, error)
-        return _fail(f"unexpected {type(error).__name__}; FATTAIL_DEBUG=1 shows where (and may show values)", 1, error)
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    """Report an error that no command expects: our own messages as they are, others by their type."""
+    if os.environ.get("FATTAIL_DEBUG"):
+        traceback.print_exc()
+    if str(error) == "embedded null byte":  # raised by the operating system for a path, in some versions of click
+        return _fail("no path can hold a NUL character", 2, error)
+    if isinstance(error, ValueError | PrivacyError | NotImplementedError) and _raised_here(error):
+        return _fail(str(error), 2, error)
+    return _fail(f"unexpected {type(error).__name__}; FATTAIL_DEBUG=1 shows where (and may show values)", 1, error)
 
 
 def _raised_here(error: BaseException) -> bool:
