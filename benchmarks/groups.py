@@ -13,6 +13,9 @@ Written to benchmarks/results/groups.csv, one line per law and way of grouping:
 ``same``: 20 groups of 500 to 10,000 rows, all of one law. ``scaled``: values of group k times 2^(2k/19 - 1), so that the scales
 differ by a factor of 4. ``add-remove``: the mean of 5,000 rows without groups; the reference is that under replace-one.
 
+groups_difference.csv: two groups of one law compared: how often the test at 5 % finds a difference where there is none, and how
+often the interval holds one of a fifth of the range between the 5 % and 95 % quantiles.
+
 The reference is what a library does whose user knows the truth: values clipped to the one pair of ends (quantiles of the rows, at
 most 5 % cut on either side) that is best for these very groups, around its middle, a noisy sum over a noisy count, half of
 epsilon each, Laplace noise. Its error is computed, not drawn. Noise of ours is seeded numpy noise of the same law as the secure
@@ -38,6 +41,17 @@ RESULTS = Path(__file__).parent / "results"
 EPSILON, DELTA, GROUPS = 1.0, 1e-6, 20
 SIZES = np.geomspace(500, 10_000, GROUPS).astype(int)
 CODES = np.repeat(np.arange(GROUPS), SIZES)
+DIFFERENCES = (
+    "yes/no .3",
+    "zeros 75 %, money",
+    "98.6 +- .7",
+    "t(4) around -7",
+    "log-normal 1.4",
+    "Pareto 3.5",
+    "Weibull .8",
+    "Laplace",
+)
+"""Laws of which two groups are compared."""
 CUTS = np.r_[0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.02, 0.05]
 
 
@@ -57,15 +71,16 @@ def told_clip(x: np.ndarray, truth: np.ndarray) -> np.ndarray:
     return np.zeros(GROUPS) if best is None else best
 
 
-def by_groups(law: Law, scales: np.ndarray, trials: int) -> dict[str, float]:
+def by_groups(law: Law, scales: np.ndarray, trials: int, first: int = 0) -> dict[str, float]:
+    """Trials have their own seeds, from ``first`` on, so that laws do not share their luck."""
     errors, told, law_in, rows_in, widths, unbounded = [], [], [], [], [], []
-    for trial in range(trials):
+    for trial in range(first, first + trials):
         x = law.draw(np.random.default_rng([trial, 5]), len(CODES)) * scales[CODES]
         truth = np.bincount(CODES, x) / SIZES
         answer = fattail.mean(x, by=CODES, groups=list(range(GROUPS)), epsilon=EPSILON, delta=DELTA, random_state=trial)
         low, high = answer.interval.T
         errors.append((answer.value - truth) ** 2)
-        if trial < 10:
+        if trial < first + 10:
             told.append(told_clip(x, truth))
         law_in.append((low <= law.mean * scales) & (law.mean * scales <= high))
         rows_in.append((low <= truth) & (truth <= high))
@@ -83,10 +98,10 @@ def by_groups(law: Law, scales: np.ndarray, trials: int) -> dict[str, float]:
     }
 
 
-def add_remove(law: Law, trials: int, n: int = 5_000) -> dict[str, float]:
+def add_remove(law: Law, trials: int, first: int = 0, n: int = 5_000) -> dict[str, float]:
     errors: dict[str, list[float]] = {"replace-one": [], "add-remove": []}
     inside, unbounded = [], []
-    for trial in range(trials):
+    for trial in range(first, first + trials):
         x = law.draw(np.random.default_rng([trial, 6]), n)
         for relation, found in errors.items():
             answer = fattail.mean(x, relation=relation, epsilon=EPSILON, delta=DELTA, random_state=trial)
@@ -105,6 +120,30 @@ def add_remove(law: Law, trials: int, n: int = 5_000) -> dict[str, float]:
         "row coverage": float(covers[1]),
         "width": float("nan"),
         "open": float(np.mean(unbounded)),
+    }
+
+
+def differences(law: Law, n: int, trials: int, first: int = 0) -> dict[str, float]:
+    """Two groups of a third and two thirds of n rows: size of the test where the laws are equal, and coverage where not."""
+    g = np.repeat([0, 1], [n // 3, n - n // 3])
+    shift = 0.2 * float(np.subtract(*np.quantile(law.draw(np.random.default_rng(0), 100_000), [0.95, 0.05])))
+    refuted, covered, widths, errors = [], [], [], []
+    for trial in range(first, first + trials):
+        x = law.draw(np.random.default_rng([trial, 7]), n)
+        same = fattail.difference(x, by=g, groups=[0, 1], epsilon=EPSILON, delta=DELTA, random_state=trial)
+        refuted.append(same.p_value < 0.05)
+        # The mean of the first group is larger by ``shift``, by moving its rows: tails are as they were.
+        other = fattail.difference(x + shift * (g == 0), by=g, groups=[0, 1], epsilon=EPSILON, delta=DELTA, random_state=trial)
+        low, high = other.interval
+        covered.append(low <= shift <= high)
+        widths.append(high - low)
+        errors.append(other.value - shift)
+    rms = float(np.sqrt(np.mean(np.square(errors))))
+    return {
+        "size of the 5 % test": float(np.mean(refuted)),
+        "coverage": float(np.mean(covered)),
+        "width over need": float(np.median(widths) / (2 * 1.96 * rms)) if rms else float("nan"),
+        "open": float(np.mean(np.isinf(widths))),
     }
 
 
@@ -140,10 +179,10 @@ def main() -> None:
     trials = 8 if options.quick else options.trials
     scales = {"same": np.ones(GROUPS), "scaled": 2.0 ** (2 * np.arange(GROUPS) / (GROUPS - 1) - 1)}
     lines: list[dict[str, Any]] = []
-    for name, law in laws.items():
+    for k, (name, law) in enumerate(laws.items()):
         for way, factor in scales.items():
-            lines.append({"law": name, "way": way, **by_groups(law, factor, trials)})
-        lines.append({"law": name, "way": "add-remove", **add_remove(law, trials)})
+            lines.append({"law": name, "way": way, **by_groups(law, factor, trials, 10_000 * k)})
+        lines.append({"law": name, "way": "add-remove", **add_remove(law, trials, 10_000 * k)})
         print(*(f"{line['way']} {line['ratio']:.2f} {line['law coverage']:.2f}" for line in lines[-3:]), name, flush=True)
     for way in (*scales, "add-remove"):
         some = [line for line in lines if line["way"] == way]
@@ -156,16 +195,24 @@ def main() -> None:
             f"of the rows' {np.mean([line['row coverage'] for line in some]):.3f} "
             f"(least {min(line['row coverage'] for line in some):.2f})"
         )
+    compared = [
+        {"law": name, "n": n, "trials": 4 * trials, **differences(law, n, 4 * trials, 10_000 * k)}
+        for k, (name, law) in enumerate(laws.items())
+        if name in DIFFERENCES
+        for n in (3_000, 12_000)
+    ]
+    print(*compared, sep="\n", flush=True)
     alone, grouped = times()
     print(f"1e6 rows: {alone:.3f} s without groups, {grouped:.3f} s with 10,000 groups: {grouped / alone:.2f} times")
     for delta, runs in ((1e-2, 50), (1e-6, 200)):
         print(f"groups of one row named at delta {delta:g}: {spurious(delta, runs):.2g} of them ({runs} runs of 1,000)")
     if options.quick or options.laws == "tuning":
         return
-    with (RESULTS / "groups.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(lines[0]))
-        writer.writeheader()
-        writer.writerows({k: round(v, 4) if isinstance(v, float) else v for k, v in line.items()} for line in lines)
+    for file, found in (("groups.csv", lines), ("groups_difference.csv", compared)):
+        with (RESULTS / file).open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, list(found[0]))
+            writer.writeheader()
+            writer.writerows({k: round(v, 4) if isinstance(v, float) else v for k, v in line.items()} for line in found)
 
 
 if __name__ == "__main__":

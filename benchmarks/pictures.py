@@ -104,8 +104,23 @@ def audit() -> None:
     figure.savefig(AUDIT, dpi=120, bbox_inches="tight")
 
 
+def persons_rows() -> None:
+    """Error of the mean of persons by the number of their rows, against what the spread between persons leaves."""
+    rows = [{k: float(v) for k, v in r.items()} for r in table("persons_rows.csv")]
+    figure, axis = axes(1, (5, 3.4))
+    for name, style in (("ours", "o-"), ("not private", "s-"), ("effects themselves", "k--")):
+        axis.loglog([r["rows"] for r in rows], [r[name] for r in rows], style, label=name)
+    axis.set(xlabel="rows per person", ylabel="RMSE of the mean, 2,000 persons")
+    axis.set_xticks([r["rows"] for r in rows], [f"{r['rows']:g}" for r in rows])
+    axis.minorticks_off()
+    axis.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(RESULTS / "persons_rows.png", dpi=120)
+
+
 def main() -> None:
     means_rate()
+    persons_rows()
     regression_rates()
     audit()
 

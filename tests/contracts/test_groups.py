@@ -126,6 +126,19 @@ def test_where_every_row_counts_a_person_is_still_bounded(function, relation, gr
         assert worst(fit, data, neighbor) <= 1
 
 
+def test_every_voice_is_counted_in_one_cell_of_the_closer_look():
+    values = np.array([*HOSTILE, -5e-324, 1.0, 2.0, 3.0, -4.0, 1e300])
+    n = len(values)
+    made = units.Contributions(n, 2, np.zeros(n, dtype=np.int64), values, np.full(n, ONE, dtype=np.int64), np.arange(n))
+    for center in (0.0, 1.0, -1e300, 5e-324):
+        for above, below in ((0.0, 0.0), (4.0, 0.0), (2.0, 8.0), (5e-324, 2.0**140)):
+            table = made.side_counts(center, above, below, 16)
+            assert table.shape == (2, 17) and table._value.sum() == n * ONE and table._value.min() >= 0
+            for i in range(n):
+                other = replace(made, _values=np.where(np.arange(n) == i, 2.5, values)).side_counts(center, above, below, 16)
+                assert np.abs(table._value - other._value).sum() <= table.raw_sensitivity
+
+
 def test_cells_of_one_contribution_are_not_negative_and_add_up_to_its_mass():
     near = [2.0**-k for k in (20, 30, 49, 50, 51, 52, 53)]
     values = np.array([*HOSTILE, 0.0, 0.5, 1.0, *near, *(1 - v for v in near), *np.random.default_rng(0).random(2000)])

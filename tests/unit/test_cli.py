@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fattail
 from fattail.cli import files, main
 
 SECRET = "48151623"
@@ -346,3 +347,32 @@ def test_a_model_of_persons_with_several_rows(capsys: Any, tmp_path: Path) -> No
     fails(capsys, f"{command} --person age --features age", "cannot be target or feature")
     fails(capsys, f"{command} --person nobody", "nobody")
     fails(capsys, f"{command} --relation sometimes --features age", "--relation must be one of")
+
+
+# -- missing cells ------------------------------------------------------------------------------
+
+
+def test_a_model_of_the_rows_without_missing_cells(capsys: Any, tmp_path: Path, claims: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.read_csv(claims).drop(columns="flag")
+    rng = np.random.default_rng(5)
+    for column, share in (("age", 0.1), ("region", 0.05), ("cost", 0.1), ("large", 0.05)):
+        frame[column] = frame[column].where(rng.random(len(frame)) > share)
+    holes = {kind: tmp_path / f"holes.{kind}" for kind in ("csv", "parquet")}
+    frame.to_csv(holes["csv"], index=False)
+    frame.to_parquet(holes["parquet"])
+    dropped = {"epsilon": 4.0, "missing": "drop", "random_state": 0}
+    level = (frame.region == "south").astype(float).where(frame.region.notna())
+    X = np.column_stack([frame.age, level])
+    line = fattail.DPLinearRegression(**dropped).fit(X, frame.cost.to_numpy())
+    labels = fattail.DPLogisticRegression(**dropped).fit(X, frame.large.to_numpy())
+    for path in holes.values():
+        for model, target, fitted in (("linear", "cost", line), ("logistic", "large", labels)):
+            options = "--features age,region --category 'region=north|south' -e 4 --missing drop --seed 0 --json"
+            card = json.loads(run(capsys, f"fit {path} -m {model} -t {target} {options}")[0])
+            found = [result["value"] for result in card["results"]]
+            assert np.allclose(found[:2], np.ravel(fitted.coef_), rtol=1e-9)
+    fails(capsys, f"fit {holes['csv']} -m linear -t cost --features age", "--missing zero", "--missing drop")
+    sparse = tmp_path / "rows.svm"
+    sparse.write_text("1 1:0.5\n")
+    fails(capsys, f"fit {sparse} -m sparse --dimension 3 --missing drop --sparsity 1", "--missing drop is for CSV")

@@ -39,3 +39,26 @@ def test_one_row_moves_two_cells_of_each_group(
     assert np.linalg.norm(before - after) <= math.sqrt(2 * 2) + 1e-12
     declared = Histogram(5, 2).counts(PrivateData(X), lambda b: b.X)
     assert declared.sensitivity == math.sqrt(2 * 2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(anything, anything), min_size=1, max_size=6), st.tuples(anything, anything))
+def test_one_row_more_moves_one_cell_of_each_group(rows: list[tuple[float, float]], new: tuple[float, float]) -> None:
+    declared = []
+    for table in (rows, [*rows, new]):
+        data = PrivateData(np.array(table)).counted(5, 1.0, swing=0.5)
+        declared.append(Histogram(5, 2).counts(data, lambda b: b.X))
+    before, after = (bounded._value * bounded.unit for bounded in declared)
+    assert np.linalg.norm(after - before) == math.sqrt(2)
+    assert math.isclose(declared[0].sensitivity, math.sqrt(2)) and declared[0].sensitivity == declared[1].sensitivity
+
+
+def test_a_person_more_moves_no_group_by_more_than_one() -> None:
+    rng = np.random.default_rng(0)
+    X, who = rng.uniform(0, 5, (60, 2)), np.arange(60) // 6
+    for rows in (1, 7, 50):
+        more = np.concatenate([X, rng.uniform(0, 5, (rows, 2))]), np.append(who, np.full(rows, 99))
+        tables = [PrivateData(Z, person=p).counted(10, 1.0, swing=0.5) for Z, p in ((X, who), more)]
+        before, after = (Histogram(5, 2).counts(data, lambda b: b.X) for data in tables)
+        moved = (after._value - before._value) * before.unit
+        assert np.linalg.norm(moved) <= before.sensitivity + 1e-12 and moved.min() >= 0

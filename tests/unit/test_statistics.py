@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import fattail
+from fattail.columns import ColumnDescription, CountNoise
 from fattail.rows.door import Refusal
+from fattail.statistics import closer
 from fattail.statistics.cap import _unseen_rows
 from fattail.statistics.intervals import discrete_laplace_reach, fieller, named_count_interval, two_laplace_quantile
 
@@ -201,8 +203,6 @@ def test_columns_of_any_size_are_answered():
 
 
 def test_too_few_rows_are_told_from_public_numbers():
-    with pytest.raises(ValueError, match="too few"):
-        fattail.mean({"x": [1.0] * 20, "g": ["a"] * 20}, "x", by="g", groups=["a"])
     with pytest.warns(fattail.UtilityWarning, match="few at epsilon"):
         fattail.mean({"x": np.arange(100.0), "g": ["a"] * 100}, "x", by="g", groups=list("abcd"), random_state=0)
 
@@ -326,3 +326,88 @@ def test_an_infinite_difference_says_so():
     with pytest.warns(fattail.UtilityWarning, match="the interval is infinite"):
         answer = fattail.difference(CLAIMS, "cost", by="region", groups=["a", "nowhere"], random_state=0)
     assert np.isinf(answer.interval).any()
+
+
+CODES = np.repeat(np.arange(10), 3_000)
+HARD_ENDS = {
+    "yes/no": (lambda rng, n: (rng.random(n) < 0.4).astype(float), 0.0, 1.0),
+    "label": (lambda rng, n: rng.choice([1.0, 2.0], n), 1.0, 2.0),
+    "years": (lambda rng, n: rng.integers(2012, 2017, n).astype(float), 2012.0, 2016.0),
+    "code": (lambda rng, n: np.where(rng.random(n) < 0.05, -9.0, rng.normal(30, 3, n)), -9.0, 40.0),
+}
+
+
+@pytest.mark.parametrize("law", HARD_ENDS)
+def test_columns_with_a_hard_end_have_no_more_noise_than_if_it_were_told(law):
+    draw, low, high = HARD_ENDS[law]
+    errors = []
+    for seed in range(12):
+        x = draw(np.random.default_rng(seed), len(CODES))
+        answer = fattail.mean(x, by=CODES, groups=list(range(10)), random_state=seed)
+        errors.append((answer.value - np.bincount(CODES, x) / 3_000) ** 2)
+    # A noisy sum around the middle and a noisy count, half of epsilon each.
+    told = np.sqrt(2) * 2 / 0.5 * np.hypot((high - low) / 2, x.mean() - (high + low) / 2) / 3_000
+    assert np.sqrt(np.mean(errors)) < told
+
+
+def test_ends_move_in_to_the_last_value_and_not_where_rows_are():
+    counts = np.zeros((2, 257))
+    counts[0, 128] = 4_000.0  # all between 1 and 2 above the center
+    column = ColumnDescription(10_000.0, 0.0, 0.0, 6_000.0, counts, CountNoise(20.0, laplace=True))
+    at_once, spread = np.zeros(65), np.zeros(65)
+    at_once[32 + 8] = 4_000.0
+    spread[32:64] = 4_000 / 32
+    for cells, nothing_beyond in ((at_once, 1.3), (spread, 1.99)):
+        side = closer._Side.of(column, 0, 2.0, 2.0, cells, CountNoise(50.0, laplace=True))
+        assert side.excess[side.at >= nothing_beyond].max() < 1e-4
+        assert side.excess[side.at <= nothing_beyond - 0.05].min() > 1e-4
+        distance = (np.arange(64) + 0.5) / 32
+        nearest = side.at[0]
+        assert side.excess[0] == pytest.approx(0.4 * (cells[:64] @ (distance - nearest)) / 4_000, rel=0.02)
+
+
+@pytest.mark.parametrize("n", [1, 20])
+def test_too_few_units_are_said_before_the_charge_and_answered_honestly(n):
+    x, g = np.full(n, 3.0), np.arange(n) % 2
+    with fattail.Budget(epsilon=1.0, delta=1e-6) as budget, pytest.warns(fattail.UtilityWarning, match="too small to find"):
+        answer = fattail.mean(x, by=g, groups=[0, 1], random_state=0)
+    assert budget.spent > 0 and np.isinf(answer.interval).all() and np.isfinite(answer.value).all()
+
+
+def test_a_column_that_shows_one_value_has_that_mean():
+    with pytest.warns(fattail.UtilityWarning, match="infinite"):
+        answer = fattail.mean(np.full(4000, 7.0), by=np.arange(4000) % 2, groups=[0, 1], random_state=0)
+    assert answer.value.tolist() == [7.0, 7.0]
+
+
+UNITS = [{}, {"person": "patient"}, {"relation": "add-remove"}, {"person": "patient", "relation": "add-remove"}]
+
+
+@pytest.mark.parametrize("function", [fattail.count, fattail.mean, fattail.total, fattail.difference])
+@pytest.mark.parametrize("first", UNITS)
+def test_an_account_adds_up_charges_of_one_unit_and_relation_only(function, first, tmp_path):
+    named = [] if function is fattail.count else ["cost"]
+    about = {"by": "region", "groups": ["a", "b"], "random_state": 0}
+    account = fattail.Ledger(tmp_path / "ledger.db").open("claims", epsilon=10.0, delta=1e-5)
+    answer = function(CLAIMS, *named, **about, **first, ledger=account)
+    unit, relation = "person" if "person" in first else "row", first.get("relation", "replace-one")
+    subject = account.history[0].subject
+    assert (answer.privacy.unit, answer.privacy.relation) == (subject.unit, subject.relation) == (unit, relation)
+    for other in UNITS:
+        if other != first:
+            with pytest.raises(ValueError, match="account of its own"):
+                fattail.mean(CLAIMS, "cost", **about, **other, ledger=account)
+            with fattail.Budget(epsilon=10.0, delta=1e-5), pytest.raises(ValueError, match="account of its own"):
+                fattail.mean(CLAIMS, "cost", **about, **first)
+                fattail.mean(CLAIMS, "cost", **about, **other)
+    assert len(account.history) == 1
+
+
+def test_groups_that_lie_apart_are_not_pulled_together():
+    g = np.repeat([0, 1], [4_000, 8_000])
+    for law in ("normal", "laplace", "logistic"):
+        for seed in range(3):
+            x = getattr(np.random.default_rng(seed), law)(98.6, 0.7, 12_000) + 0.46 * (g == 0)
+            answer = fattail.difference(x, by=g, groups=[0, 1], random_state=seed)
+            assert abs(answer.value - (x[g == 0].mean() - x[g == 1].mean())) < 0.04
+            assert answer.interval[0] < 0.46 < answer.interval[1]

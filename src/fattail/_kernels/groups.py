@@ -40,3 +40,18 @@ def group_cells(values, codes, masses, low, high, out):
         out[g, 0] += up
         out[g, 1] += mass - up - down
         out[g, 2] += down
+
+
+@njit(**JIT)
+def side_cells(values, center, above, below, out):
+    """Count each value once, by its distance from the center: in ``out[0]`` if it is not below, in ``out[1]`` otherwise.
+
+    The cells of a side are equally wide and reach up to ``above`` or ``below``; the last one holds whatever is not in the others.
+    """
+    cells = out.shape[1] - 1
+    up, down = cells / above, cells / below
+    for i in range(values.size):
+        distance = values[i] - center
+        side = 0 if distance >= 0.0 else 1
+        t = distance * up if side == 0 else -distance * down
+        out[side, int(t) if t < cells else cells] += 1

@@ -32,6 +32,7 @@ from fattail.cli.shared import (
     Memory,
     MethodName,
     Missing,
+    MissingOrDrop,
     Person,
     QuotedNewlines,
     Relation,
@@ -70,7 +71,7 @@ def fit(
     ] = None,
     person: Person = None,
     relation: Relation = "replace-one",
-    missing: Missing = "error",
+    missing: MissingOrDrop = "error",
     delimiter: Delimiter = None,
     quoted_newlines: QuotedNewlines = False,
     memory: Memory = None,
@@ -88,7 +89,15 @@ def fit(
     if relation not in RELATIONS:
         raise UsageError(f"--relation must be one of {', '.join(RELATIONS)}; got {relation!r}")
     estimator = estimator_of(
-        MODELS[model], chosen, epsilon=epsilon, delta=delta, method=method, random_state=seed, relation=relation
+        MODELS[model],
+        chosen,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        random_state=seed,
+        relation=relation,
+        # Other missing cells are gone once the file is read.
+        missing="drop" if missing == "drop" else "error",
     )
     reading = Reading(file, missing, delimiter, quoted_newlines, json)
     if not reading.is_sparse:

@@ -30,7 +30,7 @@ from fattail.cli.spool import DenseRows, SparseRows
 from fattail.rows.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
 
 SPARSE = (".svm", ".svmlight", ".libsvm")
-MISSING = ("error", "zero")
+MISSING = ("error", "zero", "drop")
 MOST_COLUMNS = 2**31 - 1
 
 Floats = NDArray[np.float64]
@@ -80,9 +80,9 @@ def open_table(
     columns : sequence of str
     levels : mapping, optional
         Declared values of text columns; their cells become 0, 1, ... in this order.
-    missing : {"error", "zero"}
+    missing : {"error", "zero", "drop"}
         What a cell that is no finite number (or no declared level) does: stops the reading,
-        or counts as 0.
+        counts as 0, or is NaN, so that whoever gets the rows can leave its row out.
     delimiter : str, optional
         Default: tab for ``.tsv``, comma otherwise.
     quoted_newlines : bool
@@ -98,10 +98,10 @@ def open_table(
     """
     _check_missing(missing)
     parsers = [level_parser(levels[c]) if levels and c in levels else float for c in columns]
-    finite = np.ones(len(columns), dtype=bool)
+    finite, fill = np.ones(len(columns), dtype=bool), np.nan if missing == "drop" else 0.0
     with _reading(path) as (stream, share):
         if suffix(path) == ".parquet":
-            file = ParquetRows(path, columns, parsers)
+            file = ParquetRows(path, columns, parsers, fill)
             find(columns, file.names, path)
             for ok, done in file.checked():
                 finite &= ok
@@ -112,7 +112,7 @@ def open_table(
             for chunk in _csv_chunks(path, stream, columns, parsers, separator(path, delimiter), quoted_newlines):
                 ok = np.isfinite(chunk)
                 finite &= ok.all(axis=0)
-                spooled.append(np.where(ok, chunk, 0.0))
+                spooled.append(np.where(ok, chunk, fill))
                 _tell(tick, share())
     if not table.n:
         raise FileError(f"{path} has a header and no rows")
@@ -120,7 +120,8 @@ def open_table(
         names = ", ".join(repr(c) for c, ok in zip(columns, finite, strict=True) if not ok)
         raise FileError(
             f"{path}: not every cell of {names} is a finite number (or a declared level), and every line counts, an empty one "
-            f"too; leave the column out, declare it with --category, or count such cells as 0 with --missing zero"
+            f"too; leave the column out, declare it with --category, count such cells as 0 with --missing zero, or leave their "
+            "rows out with --missing drop"
         )
     return table
 
@@ -131,6 +132,8 @@ def open_sparse(path: Path, dimension: int, *, missing: str = "error", tick: Tic
     ``dimension`` must be given: the largest column that occurs depends on the rows.
     """
     _check_missing(missing)
+    if missing == "drop":
+        raise FileError("--missing drop is for CSV and Parquet files: in an svmlight file a column that is not there is 0")
     if not 1 <= dimension <= MOST_COLUMNS:
         raise FileError(f"the number of columns must lie between 1 and {MOST_COLUMNS}, got {dimension}")
     table, whole = SparseRows(dimension), True

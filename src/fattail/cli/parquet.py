@@ -30,7 +30,7 @@ class TypeRefusedError(Exception):
 
 
 class ParquetRows:
-    """The wanted columns of a file, missing cells as 0.
+    """The wanted columns of a file, missing cells as ``fill``.
 
     Attributes
     ----------
@@ -42,8 +42,8 @@ class ParquetRows:
         Bytes of all rows in memory.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str], parsers: Sequence[Parse]) -> None:
-        self._path, self._columns, self._parsers = path, tuple(columns), tuple(parsers)
+    def __init__(self, path: Path, columns: Sequence[str], parsers: Sequence[Parse], fill: float = 0.0) -> None:
+        self._path, self._columns, self._parsers, self._fill = path, tuple(columns), tuple(parsers), fill
         self._identity = _identity(path)
         with self._open() as file:
             self._schema = file.schema_arrow
@@ -66,7 +66,7 @@ class ParquetRows:
 
     def chunks(self) -> Iterator[Floats]:
         for table in self._batches():
-            yield np.where(np.isfinite(table), table, 0.0)
+            yield np.where(np.isfinite(table), table, self._fill)
 
     def _batches(self) -> Iterator[Floats]:
         if _identity(self._path) != self._identity:

@@ -118,11 +118,11 @@ def one_hot_names(columns: Sequence[str], levels: Levels) -> list[str]:
 
 
 def one_hot(table: NDArray[np.float64], columns: Sequence[str], levels: Levels) -> NDArray[np.float64]:
-    """Declared text columns become one 0/1 column per level but the first."""
+    """Declared text columns become one 0/1 column per level but the first; NaN stays NaN."""
     if not levels:
         return table
     parts = [
-        (table[:, [j]] == np.arange(1, len(levels[c]))).astype(np.float64) if c in levels else table[:, [j]]
+        np.where(np.isnan(table[:, [j]]), np.nan, table[:, [j]] == np.arange(1, len(levels[c]))) if c in levels else table[:, [j]]
         for j, c in enumerate(columns)
     ]
     return np.hstack(parts)

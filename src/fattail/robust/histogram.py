@@ -28,8 +28,8 @@ class Histogram:
     -----
     *Privacy.* A row is in exactly one cell of each histogram, whatever its bits: cell numbers
     are clipped to the range and NaN counts as cell 0. Replacing a row moves two counts of a
-    histogram by one, so all of them by ``sqrt(2 groups)`` in l2; counts are exact integers. Proof:
-    ``histogram.proof.md``.
+    histogram by one, so all of them by ``sqrt(2 groups)`` in l2; one row more or fewer moves one count
+    of each, so all of them by ``sqrt(groups)``. Counts are exact integers. Proof: ``histogram.proof.md``.
     """
 
     cells: int
@@ -48,7 +48,8 @@ class Histogram:
 
         # Units far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
         total = data._reduce(_cell_sums((self.groups, self.cells), codes, ONE), fold)
-        return Bounded(total, math.sqrt(2 * self.groups) * ONE, "l2", fold, unit=1.0 / ONE)
+        moves = 1 if data.swing < 1 else 2
+        return Bounded(total, math.sqrt(moves * self.groups) * ONE, "l2", fold, unit=1.0 / ONE)
 
 
 Codes = Callable[[Block], NDArray[Any]]

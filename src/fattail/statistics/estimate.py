@@ -68,6 +68,8 @@ class GroupEstimate:
         return np.clip(np.where(too_small, total, self.cells.sum / self._size), -1.0, 1.0)
 
     def means(self) -> Floats:
+        if not self.shape.ends.seen:  # nothing but a location is known
+            return np.full(len(self.cells.size), self.shape.center)
         times, _, _ = self._times()
         return np.asarray(self.cells.middle + self.cells.half * self._answered() + self.shape.ends.bias * times)
 
@@ -79,12 +81,18 @@ class GroupEstimate:
         ends = self.shape.ends
         times, variance, moment = self._times()
         both = times**2 * ends.bias_variance + variance * ends.bias**2 + self._realized(times)
-        both += (self.cap.lost * self.cells.half) ** 2 * moment
+        both += (self.cap.lost * self.cells.half) ** 2 * moment + self._pulled_back() ** 2
         below, above = (np.sqrt(both + (times * doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
         return (
             np.where(ends.open_low or not ends.seen, np.inf, below),
             np.where(ends.open_high or not ends.seen, np.inf, above),
         )
+
+    def _pulled_back(self) -> Floats:
+        """By how much ends pull a group back that lies elsewhere: it moves, and the rows that are cut off stay at the ends."""
+        value = self._answered()
+        whole = float(value @ self._size) / float(self._size.sum())
+        return np.asarray(self.shape.beyond * self.cells.half * (value - whole))
 
     def _clipped_reach(self, confidence: float) -> tuple[Floats, Floats]:
         """How far the clipped mean of each group may lie below and above its estimate: sampling and noise."""
@@ -118,7 +126,7 @@ class GroupEstimate:
         times, variance, _ = self._times()
         doubt = ends.bias_variance + (max(ends.less, ends.more) / _NORMAL) ** 2
         bias = float(times[0] - times[1]) ** 2 * doubt + float(variance.sum()) * (ends.bias**2 + doubt)
-        bias += float(self._realized(times).sum())
+        bias += float(self._realized(times).sum()) + (self.shape.beyond * gap) ** 2
         if not ends.seen or ends.open_low or ends.open_high:
             bias = math.inf
         return np.array(
@@ -129,6 +137,8 @@ class GroupEstimate:
         )
 
     def totals(self) -> Floats:
+        if not self.shape.ends.seen:
+            return self.means() * np.maximum(self.cells.size, 0.0)
         times, _, _ = self._times()
         return np.asarray(
             self.cells.middle * self.cells.size

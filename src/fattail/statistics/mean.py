@@ -366,7 +366,7 @@ def _estimate(asked: Question, data: Any, column: Any, quantity: str) -> tuple[C
     names, _, units = asked.name_groups(curator, plan.names, units)
     if not names:
         warn_utility("no group is large enough to be named at this budget")
-        for release in (plan.size, *plan.description.mechanisms, plan.cells):
+        for release in (plan.size, *plan.description.mechanisms, plan.closer, plan.cells):
             curator.waive(release)
         return curator, (), None
     shape = release_shape(curator, plan, units, len(names))

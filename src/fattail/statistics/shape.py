@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fattail.columns import ColumnDescription, CountNoise, Ends, choose_ends
+from fattail.columns import ColumnDescription, CountNoise, Ends
 from fattail.columns.description import CELLS
 from fattail.columns.location import find_locations, signed_counts
 from fattail.privacy import Bounded, Curator
 from fattail.robust.base import ONE
+from fattail.statistics.closer import closer_ends
 from fattail.statistics.plan import RULES, GroupPlan
 from fattail.statistics.units import Contributions
 
@@ -29,6 +30,8 @@ class Shape(NamedTuple):
     low: float
     high: float
     rows: float
+    beyond: float = 0.0
+    """Share of the units that the ends cut off."""
 
 
 def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, groups: int) -> Shape:
@@ -58,7 +61,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
     typical = max(rows / groups, min(RULES.typical / curator.epsilon, rows))
     # Of a sum of two cells, per unit of the length of the interval.
     noise = _RATIO * curator.noise(plan.cells, moves) / typical
-    ends = choose_ends(column, noise)
+    ends, beyond = closer_ends(curator, plan.closer, units, column, noise, groups)
     half = max((ends.high - ends.low) / 2, max(abs(ends.low), abs(ends.high)) * _RELATIVE, _NARROWEST)
     middle = ends.low / 2 + ends.high / 2
-    return Shape(ends, column.center, middle - half, middle + half, rows)
+    return Shape(ends, column.center, middle - half, middle + half, rows, beyond)

@@ -11,11 +11,12 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail._kernels.groups import group_cells
+from fattail._kernels.groups import group_cells, side_cells
 from fattail.privacy import Bounded
 from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
@@ -91,18 +92,26 @@ class Contributions:
 
     def size(self) -> Bounded:
         """How many units are counted by `voices`."""
-        return Bounded(np.array([len(self._spoken()) * ONE]), ONE, "l1", unit=1.0 / ONE)
+        return Bounded(np.array([len(self._voices) * ONE]), ONE, "l1", unit=1.0 / ONE)
 
     def voices(self) -> PrivateData:
         """One value per unit that counts, and a zero of our own: so that a table of which nothing counts is like any other."""
-        return PrivateData(np.append(_finite(self._spoken()), 0.0)[:, None])
+        return PrivateData(np.append(self._voices, 0.0)[:, None])
 
-    def _spoken(self) -> Floats:
-        return self._values[self._chosen[self._codes[self._chosen] >= 0]]
+    @cached_property
+    def _voices(self) -> Floats:
+        return _finite(self._values[self._chosen[self._codes[self._chosen] >= 0]])
 
     def everyone(self) -> PrivateData:
         """One value per unit, where every unit counts and there is one group."""
         return PrivateData(_finite(self._values)[:, None])
+
+    def side_counts(self, center: float, above: float, below: float, cells: int) -> Bounded:
+        """How many voices lie in each of so many equal cells up to these distances above and below a center, and elsewhere."""
+        table = np.zeros((2, cells + 1), dtype=np.int64)
+        with np.errstate(all="ignore"):
+            side_cells(self._voices, center, above, below, table)
+        return Bounded(ONE * table, float(ONE * self.moves), "l1", unit=1.0 / ONE)
 
     def counts(self, groups: int, whole: bool) -> Bounded:
         """Units in each group, as whole numbers (of rows) or in parts (of persons)."""
