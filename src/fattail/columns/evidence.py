@@ -43,7 +43,7 @@ class EvidenceRates:
     possibly_again: float = 0.5
     """The same for cells that were counted twice, and few they are."""
     likely: float = 2.0
-    """What must be doubted more before a count rather shows rows than noise: one in exp(2) = 7 of those that noise shows."""
+    """Increase of ``doubt`` from which on a count is more likely rows than noise: one in exp(2) = 7 of the false positives."""
     possibly_slope: float = 0.23
     """A third of log 2: far codes are as likely at any distance of some octaves."""
     usual: float = 6.0

@@ -5,8 +5,8 @@ the rows and the mean excess beyond every candidate end, even where the counts a
 are point masses, and are used as they are. Shapes without a mean take part in the posterior, not in the
 prediction: their probability is that of a tail without a mean.
 
-In the prediction shapes count in proportion to their posterior probability *over* a power of the error that somebody who
-knew the shape could not avoid: a heavy tail that is merely conceivable does not spoil the answer for a light one.
+In the prediction, tail shapes are weighted by their posterior probability divided by a power of their unavoidable error: a
+heavy tail that is merely possible does not spoil the answer for a light one.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Posterior(NamedTuple):
     """Share of all rows that belong to the shape, and its standard error."""
     error: Floats
     unavoidable: Floats
-    """Squared error of whoever knows the shape."""
+    """Squared error that cannot be avoided even if the shape is known."""
 
     @classmethod
     def of(

@@ -105,7 +105,7 @@ def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:
     """Warn of too few rows, before anything is charged."""
     wanted = f"{math.ceil(SHARES.barely * multiplier)} rows, or a larger epsilon, would do"
     if rows < SHARES.location_only:
-        warn_utility(f"{n} rows are too few for an interval at this budget, only for a number of the right size; about {wanted}")
+        warn_utility(f"{n} rows are too few for an interval at this budget, only for an order of magnitude; about {wanted}")
     elif rows < SHARES.barely:
         warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
 
