@@ -1,4 +1,4 @@
-"""Columns of a real data set if it is here, made-up ones of the same kind if not."""
+"""Columns of a real data set if its file exists, otherwise made-up columns of the same kind."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     python scripts/api.py [--write]
 
-The text is kept in ``tests/contracts/api.txt`` and compared by a test, so that a change of the surface is seen in review. After a
-change that is meant, run with ``--write`` and read the difference.
+The text is kept in ``tests/contracts/api.txt`` and compared by a test, so that a change of the API is seen in review. After an
+intended change, run with ``--write`` and read the difference.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Tie proofs to the code they speak of.
+"""Tie proofs to the code that they are about.
 
     python scripts/fingerprint.py [--write]
 
 Each ``*.proof.md`` ends with a line ``Proved for `file`, `file`: <hash>``. The hash is that of
 the files' syntax trees without docstrings, so comments and formatting may change freely and
-logic may not. After a change, read the proof again, mend it if need be, and run with
+logic may not. After a change, read the proof again, correct it if necessary, and run with
 ``--write``.
 """
 

@@ -1,4 +1,4 @@
-"""The layers of the package, who imports whom, and a picture of it.
+"""The layers of the package, the imports between them, and a picture.
 
     python scripts/layers.py > layers.svg
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fattail"
 
-# From top to bottom; layers on one line do not know each other. DESIGN section 2.
+# From top to bottom; layers on one line do not import each other. DESIGN section 2.
 LAYERS = (
     ("__main__",),
     ("cli", "warmup"),

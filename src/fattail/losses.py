@@ -250,7 +250,7 @@ class _Scaled(Loss):
 
 
 OWN = (Squared, Huber, Logistic)
-"""Losses whose promises are theorems, as long as nobody overrides a part of them."""
+"""Losses whose promises are proved; subclasses are excluded."""
 
 
 @dataclass(frozen=True)

@@ -260,7 +260,7 @@ def test_what_cannot_be_is_refused_without_an_id():
         with pytest.raises(ValueError, match=words) as caught:
             model.fit(X, y, person=person)
         assert "secret" not in str(caught.value)
-    with pytest.raises(ValueError, match="where it is made"):
+    with pytest.raises(ValueError, match="pass person= to PrivateData"):
         model.fit(PrivateData(X, y), person=np.arange(6))
 
 

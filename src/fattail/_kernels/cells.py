@@ -28,14 +28,6 @@ def _grid(lo_exponent: int, n_bins: int, steps_per_octave: int) -> tuple[int, in
     return lo_exponent, n_bins, steps_per_octave, fractions
 
 
-def log_histogram(v: NDArray[Any], lo_exponent: int, n_bins: int, steps_per_octave: int, out: Ints) -> None:
-    """Add to ``out`` the counts of ``|v|`` on the grid of `log_edges`.
-
-    Bin 0 counts values below the grid, 0 and NaN; the last bin counts values above the grid and infinity.
-    """
-    histogram.histogram_block(plain(v), *_grid(lo_exponent, n_bins, steps_per_octave), out)
-
-
 def column_log_histogram(
     V: NDArray[Any],
     c: Floats | None,
@@ -46,7 +38,8 @@ def column_log_histogram(
 ) -> None:
     """Add to ``out[j, 0]`` and ``out[j, 1]`` the counts of the non-negative and negative ``V_j - c_j``.
 
-    Bins as in `log_histogram`; NaN counts as 0, so in ``out[j, 0, 0]``.
+    Bins are those of `log_edges`. Bin 0 counts magnitudes below the grid, 0 and, with the non-negative ones, NaN; the last bin
+    counts magnitudes above the grid and infinity.
     """
     grid = _grid(lo_exponent, n_bins, steps_per_octave)
     if steps_per_octave == 1:

@@ -23,13 +23,6 @@ def _bin(v, lo_exponent, n_bins, steps, fractions):
 
 
 @njit(**JIT)
-def histogram_block(v, lo_exponent, n_bins, steps, fractions, out):
-    """Add to ``out`` the counts of ``|v|`` by bin."""
-    for i in range(v.size):
-        out[_bin(v[i], lo_exponent, n_bins, steps, fractions)] += 1
-
-
-@njit(**JIT)
 def column_histogram_block(V, c, lo_exponent, n_bins, steps, fractions, out):
     """Add to ``out[j, sign]`` the counts of ``V_j - c_j`` by sign and bin."""
     n, d = V.shape

@@ -1,4 +1,4 @@
-"""``fattail`` on the command line: private answers from a file, for people who write no Python.
+"""``fattail`` on the command line: private answers about a file, without Python.
 
 Exit codes: 0 done, 1 an audit or self-test failed (or a bug), 2 the request or the file is
 not usable, 3 the budget does not allow it, 4 the answer was printed but a file could not be
@@ -53,7 +53,7 @@ _CommandError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ ==
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # no name may be unprintable where only ASCII can be printed
+        if isinstance(stream, io.TextIOWrapper):  # names must be printable on terminals that print only ASCII
             stream.reconfigure(errors="backslashreplace")
     try:
         code: int = app(args=arguments, prog_name="fattail", standalone_mode=False) or 0
@@ -69,20 +69,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), STOPPED)
     except BudgetExceededError as error:
         return _fail(str(error), 3, error)
-    except sqlite3.OperationalError as error:  # a full disk, a lock that somebody holds; words of SQLite, never of rows
+    except sqlite3.OperationalError as error:  # a full disk or a lock; SQLite's message quotes no rows
         return _fail(f"the ledger cannot be used now: {error}", 2, error)
-    except Exception as error:  # no traceback for a user's mistake, and none that quotes a row
-        if os.environ.get("FATTAIL_DEBUG"):
-            traceback.print_exc()
-        if str(error) == "embedded null byte":  # of the operating system, where some versions of click look at a path
-            return _fail("no path can hold a NUL character", 2, error)
-        if isinstance(error, ValueError | PrivacyError | NotImplementedError) and _raised_here(error):
-            return _fail(str(error), 2, error)
-        return _fail(f"unexpected {type(error).__name__}; FATTAIL_DEBUG=1 shows where (and may show values)", 1, error)
+    except Exception as error:  # no traceback, which may quote a row
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    """Report an error that no command expects: our own messages as they are, others by their type."""
+    if os.environ.get("FATTAIL_DEBUG"):
+        traceback.print_exc()
+    if str(error) == "embedded null byte":  # raised by the operating system for a path, in some versions of click
+        return _fail("no path can hold a NUL character", 2, error)
+    if isinstance(error, ValueError | PrivacyError | NotImplementedError) and _raised_here(error):
+        return _fail(str(error), 2, error)
+    return _fail(f"unexpected {type(error).__name__}; FATTAIL_DEBUG=1 shows where (and may show values)", 1, error)
 
 
 def _raised_here(error: BaseException) -> bool:
-    """Whether a message is ours or scikit-learn's validation, which quote no cells of number arrays."""
+    """Whether an error was raised by this library or by scikit-learn's validation, whose messages quote no cells."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -96,6 +101,6 @@ def _fail(message: str, code: int, error: BaseException | None = None) -> int:
     try:
         sys.stderr.write(f"fattail: {line}\n")
         sys.stderr.flush()
-    except (OSError, AttributeError, ValueError):  # nobody listens; the code still says it
+    except (OSError, AttributeError, ValueError):  # standard error is closed; the exit code remains
         return code
     return code

@@ -1,4 +1,4 @@
-"""The answer that was paid for: printed whatever becomes of its card and its files."""
+"""The answer of a command: printed even if its card or files cannot be written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fattail.results.card import Card
 from fattail.results.model_files import released
 from fattail.results.release import Release
 
-# Lines on a terminal; all are in the JSON.
+# Most lines on a terminal; the JSON has all.
 _MOST_LINES = 40
 
 Writer = Callable[[Card], Sequence[Path]]
@@ -43,7 +43,7 @@ class Answer:
         self._writers: dict[str, Writer] = {}
 
     def write(self, what: str, writer: Writer) -> None:
-        """A file to be written once there is an answer; its path was checked before."""
+        """Add a file to be written with the answer; its path was checked before."""
         self._writers[what] = writer
 
     def give(self, estimator: Any, till: Till, warned: list[str], **about: Any) -> None:
@@ -86,13 +86,13 @@ def missing_note(missing: str) -> str:
     return "The file was checked before fitting to hold finite numbers only; that check is not part of the guarantee."
 
 
-# What ends a program politely: Ctrl-C, a request to stop, a terminal that closes.
+# Signals that stop a program: Ctrl-C, a request to stop, a closed terminal.
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold a first signal to stop back until the answer is out; a second one is heard at once."""
+    """Delay a first signal to stop until the answer is printed; a second one stops at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
 """``fattail fit`` and ``predict``.
 
-Every command goes the same way: what is public is checked, outputs included; the file is read
-and checked; one charge; the answer, which is printed whatever becomes of cards and files.
+Every command has the same steps: check what is public, outputs included; read and check the file; one charge; print the answer,
+even if cards and files cannot be written.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def fit(
 
 
 def _public_facts(estimator: Any, rows: Rows, person: str | None) -> dict[str, Any]:
-    """How many rows there are is private under add-remove, and where persons are protected."""
+    """Public facts; the number of rows is private under add-remove, and where persons are protected."""
     facts: dict[str, Any] = {"features": len(rows.names)}
     if person is not None:
         return facts | {"person": person}

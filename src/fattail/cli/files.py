@@ -1,4 +1,4 @@
-"""Files to rows of numbers, without a message that holds a value.
+"""Read files as rows of numbers, without messages that quote a value.
 
 Of a file, only the header, the number of rows and the schema are taken as public. A column's
 type is declared or "number", never guessed from cells; a cell that is not a finite number is
@@ -6,7 +6,7 @@ type is declared or "number", never guessed from cells; a cell that is not a fin
 ``missing="zero"`` no cell decides whether reading succeeds, nor how many rows there are; the
 grammar of text files is in `fattail.rows.records`.
 
-Everything is read once, to the end, before anybody is charged: what is damaged shows then.
+Everything is read once, to the end, before the charge, so that damage is found then.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MISSING = ("error", "zero", "drop")
 MOST_COLUMNS = 2**31 - 1
 
 Floats = NDArray[np.float64]
-# Told the share of a file that has been read.
+# Called with the share of a file that has been read.
 Tick = Callable[[float], None]
 
 
@@ -43,7 +43,7 @@ class FileError(ValueError):
 
 
 def suffix(path: Path) -> str:
-    """Format of a file by its name: ".csv", ".parquet", ...; compression is looked through."""
+    """Format of a file by its name: ".csv", ".parquet", ...; the ending of compression is skipped."""
     endings = [s.lower() for s in path.suffixes]
     if endings and endings[-1] == ".gz":
         endings.pop()
@@ -53,7 +53,7 @@ def suffix(path: Path) -> str:
 def header(path: Path, delimiter: str | None = None, *, quoted_newlines: bool = False) -> tuple[str, ...]:
     """Column names of a CSV or Parquet file.
 
-    A first line with a number in it is a row, not a header, and is refused unread.
+    A first line with a number in it is not a header, and is refused.
     """
     with _reading(path) as (stream, _):
         if suffix(path) == ".parquet":
@@ -184,7 +184,7 @@ def check_memory(path: Path, needed: float, limit: float | None = None) -> None:
 
 
 def find(columns: Sequence[str], known: Sequence[str], path: Path) -> None:
-    """Refuse columns that are not in the header, or are there twice. Names no other column but a near miss."""
+    """Refuse columns that are not in the header, or are there twice. The message names no other column except a similar one."""
     asked, there = Counter(columns), Counter(known)  # a header can be long
     for name in columns:
         if asked[name] > 1:
@@ -230,7 +230,7 @@ def _header(path: Path, batches: Iterator[list[list[bytes]]]) -> tuple[tuple[str
 
 @contextmanager
 def _reading(path: Path) -> Iterator[tuple[Any, Callable[[], float]]]:
-    """An open, decompressed file and the share of it that has been read; whatever goes wrong becomes one line."""
+    """An open, decompressed file and the share of it that has been read; any failure becomes a one-line error."""
     if not path.exists():
         raise FileError(f"no such file: {path}")
     if path.is_dir():

@@ -1,4 +1,4 @@
-"""``fattail methods``, ``audit`` and ``doctor``: what there is, and whether it holds."""
+"""``fattail methods``, ``audit`` and ``doctor``: list methods, attack one, and test the installation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def methods(
     estimator: Annotated[str | None, typer.Option("--estimator", help="Only those of one estimator, e.g. DPMean.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Every method: where it comes from and what had to change."""
+    """List every method: its source, and what differs from it."""
     found = [m for m in fattail.registry() if estimator is None or estimator in m.estimators]
     if not found:
         raise UsageError(f"no estimator {estimator!r}; `fattail methods` lists all")
@@ -46,7 +46,7 @@ def audit(
     delta: Delta = 1e-6,
     json: AsJson = False,
 ) -> None:
-    """Attack a method's own proof: replace a row by hostile ones and compare what moves with what was declared.
+    """Attack a method: replace a row by hostile ones and compare the observed changes with the declared sensitivities.
 
     The data are made up. A ratio above 1 would refute the proof; the command then fails.
     """
@@ -99,7 +99,7 @@ def _version(package: str) -> str:
 
 def _fitter(entry: catalog.Entry, method: str, epsilon: float, delta: float) -> Callable[..., Any]:
     def run(*arrays: Any) -> Any:
-        # Seeded, so that both runs of a replay draw the same noise. Few rows: accuracy is not the point.
+        # Seeded, so that both runs of a replay draw the same noise. Few rows, because accuracy does not matter.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fattail.UtilityWarning)
             cls = catalog.load(entry.name)
@@ -109,7 +109,7 @@ def _fitter(entry: catalog.Entry, method: str, epsilon: float, delta: float) -> 
 
 
 def made_up(entry: catalog.Entry, rng: np.random.Generator) -> tuple[Any, ...]:
-    """A small table with heavy tails that an estimator can fit: rows, and what it takes beside them."""
+    """A small table with heavy tails that an estimator can fit: rows, and a target if it needs one."""
     X = rng.standard_t(3, (300, 4))
     y = X @ np.ones(4) + rng.standard_t(2.1, 300)
     if entry.family == "sparse":

@@ -1,4 +1,4 @@
-"""``fattail ledger``: budgets that outlive a command."""
+"""``fattail ledger``: budgets in a file."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def history(path: LedgerPath, account: Account = None, json: AsJson = False) -> 
 def verify(path: LedgerPath, json: AsJson = False) -> None:
     """Check that every entry is as it was written; the exit code is 1 if not.
 
-    A file cannot show that its whole history was written anew, or that it is an older state of itself on
-    another machine: compare the number of entries and what is spent with what you noted.
+    A file cannot show that its whole history was replaced, or that it is an older state from another machine: compare the
+    number of entries and what is spent with your own records.
     """
     found = existing_ledger(path).verify()
     if json:
@@ -101,7 +101,7 @@ def verify(path: LedgerPath, json: AsJson = False) -> None:
 
 @app.command()
 def adopt(path: LedgerPath) -> None:
-    """Let a copied or restored ledger be used from now on; the file keeps a note of it."""
+    """Allow charges to a copied or restored ledger; the file records it."""
     existing_ledger(path).adopt()
     out.print(f"{path} is in use here from now on", markup=False)
 

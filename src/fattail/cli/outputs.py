@@ -1,4 +1,4 @@
-"""Files that a command will write: checked before anything is charged, and never at an answer's expense."""
+"""Output files: checked before anything is charged; a failure never costs the answer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from fattail.cli.shared import UsageError, usable
 
-# The answer stands, but a file that was asked for does not.
+# Exit code if the answer was printed but a file could not be written.
 EXIT_NOT_WRITTEN = 4
 
 
 def check(paths: Iterable[Path], *, apart_from: Iterable[Path | None]) -> None:
-    """Refuse what cannot be written, and what would overwrite a file that is read (under any name).
+    """Refuse a path that cannot be written, or that would overwrite an input file (under any name).
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def check(paths: Iterable[Path], *, apart_from: Iterable[Path | None]) -> None:
 
 
 def check_suffix(option: str, path: Path, allowed: Sequence[str]) -> None:
-    """Refuse a name that promises a format which is not written; no ending promises nothing."""
+    """Refuse a file name with the ending of another format; a name without an ending is accepted."""
     if not path.name:
         raise UsageError(f"{option} needs the name of a file")
     if path.suffix.lower() not in ("", *allowed):
@@ -57,9 +57,9 @@ def _check_writable(path: Path, folder: Path) -> None:
             if not os.access(path, os.W_OK):
                 raise PermissionError
             if not stat.S_ISREG(path.stat().st_mode):
-                # To open a pipe that nobody reads waits for ever, with the answer paid for and not out.
+                # Opening a pipe that nobody reads would block, after the charge.
                 raise UsageError(f"{path} is a device or a pipe, not a file; nothing was charged")
-        # A read-only or full disk shows only when something is written.
+        # A read-only or full disk is detected only by writing.
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".fattail-") as probe:
             probe.write(b"\0" * 4096)
             probe.flush()
@@ -68,7 +68,7 @@ def _check_writable(path: Path, folder: Path) -> None:
 
 
 def _same(a: Path, b: Path) -> bool:
-    """Whether two names are, or will be, one file: links of either kind are looked through."""
+    """Whether two names are, or will be, one file: links of both kinds are followed."""
     try:
         if os.path.samefile(a, b):
             return True
@@ -76,12 +76,12 @@ def _same(a: Path, b: Path) -> bool:
         pass
     try:
         return a.resolve() == b.resolve()
-    except (OSError, RuntimeError):  # a circle of links
+    except (OSError, RuntimeError):  # a cycle of links
         return False
 
 
 def attempt(what: str, action: Callable[[], Any]) -> tuple[Any, str | None]:
-    """Run an action that must not cost the answer: its result, or None and a sentence of why there is none."""
+    """Run an action whose failure must not cost the answer: its result, or None and an error message."""
     try:
         return action(), None
     except KeyboardInterrupt:

@@ -1,7 +1,6 @@
 """Columns of a Parquet file as rows of numbers, read batch by batch in every pass.
 
-A column's type alone decides whether it can be read. Text is taken as bytes, so that none of
-it can fail to be text.
+A column's type alone decides whether it can be read. Text is read as bytes, so that decoding cannot fail.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 class DamagedError(Exception):
-    """What the file holds is not what it announces."""
+    """The content of the file does not match its metadata."""
 
 
 class TypeRefusedError(Exception):

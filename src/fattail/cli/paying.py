@@ -1,4 +1,4 @@
-"""A fit that is charged once, knows what was charged, and is refused while that is still free."""
+"""A fit that is charged once, reports its charge, and is refused before the charge if it is hopeless."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ class StoppedError(Exception):
 
 
 class Till:
-    """The account of one command: passes a charge on, and remembers it.
+    """The account of one command: forwards the charge, and records it.
 
-    A fit is charged after everything that public numbers tell and before it reads a row. What
-    has been warned of by then is hopeless for sure, so the till refuses it unless told
-    otherwise; nothing is spent.
+    A fit is charged after all warnings that public numbers allow, and before it reads a row. A fit with such a warning is
+    hopeless, so the till refuses it unless ``anyway`` is set; nothing is spent.
 
     Parameters
     ----------
     account : account or None
-        Where the charge goes; None if no ledger is kept.
+        The account to charge; None without a ledger.
     anyway : bool
-        Charge what is hopeless, too.
+        Charge a hopeless fit, too.
     """
 
     def __init__(self, account: Any = None, anyway: bool = False) -> None:
@@ -50,7 +49,7 @@ class Till:
         if self._account is not None:
             try:
                 self._account.charge(*arguments, **options)
-            except (BudgetExceededError, ValueError):  # too dear, or for another unit or relation: nothing was written
+            except (BudgetExceededError, ValueError):  # too expensive, or for another unit or relation: nothing was written
                 self.asked = False
                 raise
 
@@ -85,7 +84,7 @@ class Till:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Whatever ends the block early leaves with a note of what was charged."""
+        """An exception that leaves the block gets a note of what was charged."""
         try:
             yield
         except KeyboardInterrupt:
@@ -98,7 +97,7 @@ class Till:
     def _stated(self) -> str:
         try:
             return self.statement
-        except Exception:  # the ledger itself may be what failed
+        except Exception:  # the ledger itself may have failed
             return "what was charged cannot be read from the ledger"
 
 
@@ -108,7 +107,7 @@ def _sentences(caught: Any) -> list[str]:
 
 @contextmanager
 def reading_bar(name: str, quiet: bool = False) -> Iterator[Callable[[float], None] | None]:
-    """A bar of how much of a file has been read, from the first moment on; None where nobody watches."""
+    """A progress bar for the reading of a file; None without a terminal."""
     if not showing(quiet):
         yield None
         return

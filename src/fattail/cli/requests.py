@@ -1,4 +1,4 @@
-"""What an analyst may ask for: models, their tunable parameters, columns and levels."""
+"""The options of a request: models, their tunable parameters, columns and levels."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ MODELS = {e.word: e.name for e in catalog.entries() if e.word}
 CLASSIFIERS = tuple(e.word for e in catalog.entries() if e.word and e.target == "labels")
 WITHOUT_TARGET = tuple(e.word for e in catalog.entries() if e.word and e.target == "none")
 
-# What --set may reach: how an answer is computed. Who is protected, how much is spent, where that is
-# booked and where noise comes from have options of their own, or none. A parameter is listed here
-# before it can be set, so a new one is out of reach until somebody has thought about it.
+# Parameters that --set may change: those of the computation. The unit, the budget, the ledger and the seed have options of
+# their own, or none. A new parameter cannot be set until it is listed here.
 TUNABLE = frozenset({
     "aggregation", "alpha", "batch_size", "blocks", "clip", "confidence", "covariance_type", "failure_probability",
     "feature_clip", "feature_scale", "fit_intercept", "groups", "init", "moment", "moment_bound", "n_components",
@@ -32,7 +31,7 @@ TUNABLE = frozenset({
 
 
 def estimator_of(name: str, option: Sequence[str], **parameters: Any) -> Any:
-    """An estimator with its options; refuses what public numbers already show to be impossible."""
+    """An estimator with its options; refuses options that public numbers show to be impossible."""
     cls = catalog.load(name)
     known = set(cls().get_params())
     for text in option:
@@ -51,7 +50,7 @@ def estimator_of(name: str, option: Sequence[str], **parameters: Any) -> Any:
 def columns_of(
     file: Path, known: Sequence[str], features: str | None, target: str | None, model: str, person: str | None = None
 ) -> tuple[list[str], Any]:
-    """Features and target, both in the header and apart from each other and from the ids of persons."""
+    """Features and target: columns of the header, different from each other and from the ids of persons."""
     if model in WITHOUT_TARGET:
         target = None
     elif target is None:
@@ -88,7 +87,7 @@ def check_different(option: str, levels: Sequence[str]) -> None:
 
 
 def noted(model: Path) -> dict[str, Any]:
-    """What ``fit`` noted in a model file for ``predict``, each thing of its kind."""
+    """The entries of a model file that ``fit`` wrote for ``predict``, with their types checked."""
     about: dict[str, Any] = read_model(model)["about"]
     columns, classes, levels = (about.get(key) for key in ("columns", "classes", "levels"))
     if not (

@@ -1,4 +1,4 @@
-"""What a command fits: the rows of a file, in memory if they are few and in pieces if they are many."""
+"""The rows of a file for a command: in memory if they are few, in pieces if they are many."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Levels = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is read: what all commands have options for."""
+    """How a file is read: the common options of all commands."""
 
     path: Path
     missing: str = "error"
@@ -62,7 +62,7 @@ class Reading:
         return Rows(self.path, table.n, one_hot_names(columns, coded), table.size, pieces)
 
     def ids(self, person: str) -> Any:
-        """Whose row each is; ids are text in a text file."""
+        """The ids of persons; they are text in a text file."""
         return NamedColumns(self.path, labels=[person], delimiter=self.delimiter, quoted_newlines=self.quoted_newlines).ids(
             person
         )

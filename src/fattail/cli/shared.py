@@ -1,4 +1,4 @@
-"""What the commands have in common: options, the two streams of a terminal, and accounts."""
+"""Common parts of the commands: options, output streams, and accounts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fattail.privacy.accounts import spelling
 
 
 class Screen(Console):
-    """A console that shows text as it is: no markup, no emoji, no control characters, whoever wrote it.
+    """A console that shows untrusted text literally: no markup, no emoji, no control characters.
 
     One ``print`` is one line; cells of tables may have several.
     """
@@ -39,11 +39,11 @@ err = Screen(stderr=True)
 
 
 class UsageError(ValueError):
-    """A request that cannot be met as given; the message is for the user and holds no private value."""
+    """An invalid request; the message is for the user and holds no private value."""
 
 
 def usable(path: Path | None) -> Path | None:
-    """A path that may or may not exist; refuse what can be none on this system, such as a name that is too long."""
+    """A path that may or may not exist; refuse an invalid one, such as a name that is too long."""
     try:
         if path is not None:
             os.stat(path)
@@ -55,7 +55,7 @@ def usable(path: Path | None) -> Path | None:
 
 
 def positive(number: float | None) -> float | None:
-    """A size; refuse what is none."""
+    """A positive number; anything else is refused."""
     if number is not None and not 0 < number < math.inf:
         raise UsageError(f"--memory must be a positive number of GB, got {number!r}")
     return number
@@ -133,7 +133,7 @@ class Spoken:
 
 
 def _silence(stream: Any) -> None:
-    """Let the interpreter's last flush of a broken stream go nowhere instead of failing."""
+    """Redirect a broken stream to the null device, so that the interpreter's last flush does not fail."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, AttributeError, ValueError):
@@ -146,7 +146,7 @@ def emit(payload: dict[str, Any]) -> bool:
 
 
 def note(text: str) -> None:
-    """A line for the person, apart from the answer."""
+    """A line for the user on standard error."""
     try:
         err.print(text, style="dim")
     except OSError:
@@ -159,7 +159,7 @@ def split(text: str | None) -> list[str]:
 
 
 def account_of(path: Path | None, name: str | None) -> LedgerAccount | None:
-    """The account to charge; it must exist, because limits are set once and by somebody."""
+    """The account to charge; it must exist, because its limits are set when it is opened."""
     if path is None:
         if name is not None:
             raise UsageError("--account needs --ledger")

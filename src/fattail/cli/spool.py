@@ -1,7 +1,6 @@
-"""Tables of any length in little memory: parsed once, kept in a file without a name, read in pieces.
+"""Tables of any length in little memory: parsed once, kept in an unnamed temporary file, read in pieces.
 
-The file has no entry in any folder, so nobody can open it and it is gone with the process, however
-that ends. It lies where ``TMPDIR`` says.
+The file has no entry in any folder, so nobody else can open it, and it disappears with the process. ``TMPDIR`` sets its place.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from scipy import sparse
 
 Floats = NDArray[np.float64]
 
-# What is handed out at a time.
+# Size of a chunk.
 CHUNK_BYTES = 1 << 20
 
 
@@ -27,7 +26,7 @@ class Spool:
     """Arrays on disk, one after the other."""
 
     def __init__(self) -> None:
-        # Unbuffered: what is written is what is on disk, and a full disk says so at once.
+        # Unbuffered, so that a full disk raises at once.
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self.size = 0

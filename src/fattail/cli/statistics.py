@@ -47,7 +47,7 @@ Column = Annotated[str, typer.Option("--column", "--columns", "-c", help="The co
 
 
 class Asked:
-    """A question in the form of an estimator, so that a till can watch over it."""
+    """A statistic in the form of an estimator, for the till."""
 
     def __init__(self, function: Any, data: Path, **options: Any) -> None:
         self._function, self._data, self._options = function, data, options
@@ -247,7 +247,7 @@ def difference(
 
 
 def _about(groups: str | None, seed: int | None, **options: Any) -> dict[str, Any]:
-    """Options of the command in the words of the functions."""
+    """The options of a command as parameters of the functions."""
     if groups is not None and not split(groups):
         raise UsageError("--groups needs at least one group")
     if groups is not None and options["by"] is None:
@@ -261,7 +261,7 @@ def _about(groups: str | None, seed: int | None, **options: Any) -> dict[str, An
 
 
 def _as_options(text: str) -> str:
-    """A message of a Python function in the words of the command line.
+    """A message of a Python function, with parameters replaced by options of the command line.
 
     Examples
     --------
@@ -273,7 +273,7 @@ def _as_options(text: str) -> str:
 
 
 def _answer(file: Path, card: Path | None, ledger: Path | None, json: bool) -> Answer:
-    """What will be printed and written; paths are checked before anything is charged."""
+    """The answer to be printed and written; paths are checked before anything is charged."""
     answer = Answer(json)
     if card is not None:
         outputs.check_suffix("--card", card, (".html", ".json"))

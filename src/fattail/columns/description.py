@@ -1,4 +1,4 @@
-"""A private description of a column: where it is, how its rows lie around there, and how much of this is known."""
+"""A private description of a column: its center, and noisy counts of its rows around the center."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from fattail.columns.location import GRID, OCTAVES
 Floats = NDArray[np.float64]
 
 CELLS = 2 * OCTAVES + 1
-"""Octaves of distance on either side of a center."""
+"""Octaves of distance, from ``-OCTAVES`` to ``OCTAVES``, on either side of a center."""
 
 
 @dataclass(frozen=True)
 class ReadingRules:
-    """How counts are read. Set by hand on ``column_laws.TUNING``; each can be tried with ``benchmarks/tuning/columns.py``."""
+    """Constants of the interpretation of counts. Set by hand on ``column_laws.TUNING``; each can be tried with
+    ``benchmarks/tuning/columns.py``."""
 
     windows: tuple[int, ...] = (1, 2, 4)
-    """Sums of so many neighboring cells are looked at."""
+    """Largest number of neighboring cells whose sums are tested."""
     enough: float = 6.0
-    """A tail is fitted where it holds this many times what a count must hold to be seen, ..."""
+    """A tail is fitted where it holds this many times the threshold of a count, ..."""
     enough_share: float = 1 / 16
     """... or this share of the fullest cell."""
     rise: float = 1.2
-    """A tail does not yet fall where the next cell holds this many times as many rows, ..."""
+    """A tail does not decrease yet if the next cell holds this many times as many rows, ..."""
     rise_doubt: float = 3.0
     """... noise aside (one in exp(3) = 20)."""
     lost: float = 0.9
-    """Share of the rows around zero, seen from the center, from which on the center is no median."""
+    """Share of the rows around zero, seen from the center, above which the center is not the median."""
     mass: float = 0.05
     """Share of the rows that makes a point mass, ..."""
     mass_doubt: float = 6.9
@@ -55,7 +56,7 @@ READING = ReadingRules()
 
 
 class HardEnd(NamedTuple):
-    """Where the rows of a side end abruptly: the octave of the last ones, and a distance beyond which there are hardly any."""
+    """An abrupt end of the rows of a side: the octave of the last rows, and a distance beyond which there are almost none."""
 
     octave: int
     distance: float
@@ -74,7 +75,7 @@ NOT_YET = SecondLook(np.zeros((2, CELLS), dtype=np.bool_), CountNoise(1.0, lapla
 
 @dataclass(frozen=True)
 class ColumnDescription:
-    """What is known of a column; everything here is a release or public arithmetic.
+    """The private description of a column; everything here is a release or public arithmetic.
 
     Parameters
     ----------
@@ -105,12 +106,12 @@ class ColumnDescription:
 
     @property
     def usual(self) -> int:
-        """The likeliest cell of a distance, before any count is looked at."""
+        """The most likely cell of a distance, before any count is known."""
         return OCTAVES + (math.frexp(self.center)[1] - 1 if self.center else GRID.everyday)
 
     @property
     def is_lost(self) -> bool:
-        """Whether the center is no median, only a large number by bad luck: nearly all rows lie around zero, seen from there."""
+        """Whether the noise selected a center far from the median: nearly all rows lie around zero, seen from there."""
         if not self.center:
             return False
         octave = min(max(self.usual, 1), CELLS - 2)
@@ -124,7 +125,7 @@ class ColumnDescription:
 
     @cached_property
     def bulk(self) -> int | None:
-        """Outer one of the neighboring cells that hold most rows, both sides together; None if they may be empty."""
+        """The outer of the neighboring cells that hold most rows, both sides together; None if their count may be noise."""
         size = READING.bulk
         sums = np.convolve(self.counts.sum(axis=0), np.ones(size), "valid")
         start = int(np.argmax(sums))
@@ -140,7 +141,7 @@ class ColumnDescription:
 
     @property
     def is_smooth(self) -> bool:
-        """Whether rows lie around the center as around the median of a smooth law: next to the fullest cell there are others."""
+        """Whether rows lie around the center as for a smooth law: the cells next to the fullest one hold rows, too."""
         body = self.counts[:, self._body]
         fullest = np.argmax(body, axis=1)
         next_one, one_more = READING.smooth
@@ -150,7 +151,7 @@ class ColumnDescription:
 
     @property
     def _body(self) -> slice:
-        """Cells that hold nearly all rows, without those that hold nothing but noise."""
+        """Cells that hold nearly all rows, without cells that are only noise."""
         bulk = CELLS // 2 if self.bulk is None else self.bulk
         before, after = READING.body
         return slice(max(bulk - before, 0), min(bulk + after, CELLS))
@@ -163,9 +164,9 @@ class ColumnDescription:
 
     @property
     def is_unresolved(self) -> bool:
-        """Whether all rows that are seen lie at one distance within the resolution.
+        """Whether all visible rows lie at one distance within the resolution.
 
-        They may be a point mass, and others too rare to be seen.
+        They may be a point mass, and other rows too rare to be visible.
         """
         inside = math.frexp(self.resolution)[1] - 1 + OCTAVES if self.resolution else 0
         if np.sum(self.counts > self.noise.threshold(READING.apart_doubt)) > 1:
@@ -173,10 +174,11 @@ class ColumnDescription:
         return all((cell := self.reach((side,))) is None or cell <= inside for side in (0, 1))
 
     def recentered(self) -> ColumnDescription:
-        """The description around the median as the counts above and below show it, which is nearer than the selected one.
+        """The description around a median estimated from the counts above and below, which is more accurate than the selected
+        center.
 
-        The density at the edges of a cell says how many rows enter and leave it. Nothing moves where a point mass is the median,
-        or beyond the part of the column where the density is known.
+        The density at the edges of a cell gives the rows that enter and leave it. The center does not move if a point mass is
+        the median, nor beyond the part of the column where the density is known.
         """
         if self.bulk is None or self.has_point_mass or not self.is_smooth:
             return self
@@ -192,10 +194,11 @@ class ColumnDescription:
         return replace(self, center=self.center + move, counts=np.array([up - entering, down + entering]))
 
     def doubts(self, windows: int, rate: float, slope: float) -> Floats:
-        """What must be doubted at each octave, so that noise shows rows in one of them with a chance of at most ``rate``.
+        """Minus the log of the false-positive probability allowed at each octave, so that the total over octaves is at most
+        ``rate``.
 
-        Beyond the bulk the chance falls by ``exp(-slope)`` with every octave. Where no bulk is seen, only the center says
-        what is usual.
+        Beyond the bulk the probability decreases by ``exp(-slope)`` per octave. If no bulk is visible, the prior is around the
+        center's magnitude.
         """
         k = np.arange(CELLS)
         if self.bulk is None:
@@ -205,9 +208,9 @@ class ColumnDescription:
         return np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
 
     def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
-        """The last cell on these sides that surely has rows, or that has ``enough``; None if none has.
+        """The last cell on these sides with a significant count, or with ``enough``; None if there is none.
 
-        The further beyond the bulk of the column, the more must be seen: a scale that is twice too large costs twice as much.
+        The threshold grows with the distance beyond the bulk, because a scale that is twice too large costs twice as much.
         """
         counts = self.counts[list(sides)].sum(axis=0)
         surely = self.doubts(len(READING.windows), RATES.surely, RATES.slope)
@@ -226,9 +229,9 @@ class ColumnDescription:
         return last if last >= 0 else None
 
     def possible(self, side: int, end: float, expected: Floats, more: float = 0.0) -> Floats:
-        """Sums of the distances beyond ``end``, by cell, of rows that a side may have there besides those expected.
+        """Sums of the distances beyond ``end``, by cell, of rows that a side may have there in addition to the expected ones.
 
-        Counts that do not surely show rows may yet be rows, even if ``more`` is doubted.
+        A count below the threshold of significance may still be rows; ``more`` raises the threshold.
         """
         doubt = self.doubts(1, RATES.possibly, RATES.possibly_slope)
         least = self.noise.threshold(doubt + more)
@@ -250,12 +253,12 @@ class ColumnDescription:
         return replace(self, counts=table, second=SecondLook(cells, average))
 
     def tail_start(self, sides: tuple[int, ...], back: int = 2) -> int | None:
-        """The cell ``back`` cells before which a tail begins: enough rows are there or beyond, if so many are seen at all."""
+        """The cell ``back`` cells before which a tail begins: it has enough rows there or beyond, if enough are visible."""
         cell = self.reach(sides, enough=READING.enough_share)
         cell = self.reach(sides) if cell is None else cell
         if cell is None:
             return None
-        # A tail falls. While the counts still rise, they belong to the body, or begin at a threshold.
+        # A tail decreases. Counts that still increase belong to the body, or to a tail that begins at a threshold.
         counts = self.counts[list(sides)].sum(axis=0)
         rise = float(self.noise.threshold(READING.rise_doubt, 2 * len(sides)))
         for _ in range(back):

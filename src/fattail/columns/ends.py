@@ -1,8 +1,8 @@
 """Where to clip a described column, and what clipping does to its mean. Public arithmetic only.
 
 A mean clipped to ``[low, high]`` has three errors: noise, in proportion to ``high - low``; the sampling error; and the bias,
-the mean excess beyond the two ends. The ends that minimize their sum are chosen and the predicted bias is taken out.
-Where both tails look alike their excesses cancel, and the ends may move in.
+the mean excess beyond the two ends. The ends with the smallest sum are chosen, and the predicted bias is subtracted. Where both
+tails look alike, their excesses cancel, and the ends can be narrower.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ RULES = EndRules()
 
 
 class Ends(NamedTuple):
-    """The chosen interval and its errors, per row of all; ``seen`` tells whether there was anything to choose from."""
+    """The chosen interval and its errors, per row; ``seen`` is False if no row besides the center is visible."""
 
     low: float
     high: float
@@ -115,7 +115,7 @@ class Side(NamedTuple):
         return float(np.maximum(self.body, 0.0) @ self.middles**power)
 
 
-# Squares of the largest and smallest numbers leave the floats, and no message may say so.
+# Squares of very large and very small numbers overflow or underflow here, without a warning.
 @np.errstate(all="ignore")
 def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     """Interval with the smallest expected squared error of its clipped, corrected mean.
@@ -160,7 +160,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         variance += alike * (
             canceled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
         )
-        # Equal tails cancel only around their own center; ours is off by some rows of the body.
+        # Equal tails cancel only around the median; the center may be off by some rows.
         variance += alike * (column.off_center * (up.beyond + down.beyond[:, None])) ** 2
         bias = (1 - alike) * bias + alike * even
     near = sum(s.body_moment(2) for s in sides) / rows
@@ -181,7 +181,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     doubtful = possible > RULES.worth * rows * math.sqrt(error[i, j])
     likely = doubtful & (np.array([column.possible(*side, more=RATES.likely) for side in outside]) > 0)
     low, high = (max(float(doubt), _hidden(column)) for doubt in (low, high))
-    # Of two tails that look alike, neither has a mean if one has none.
+    # If two tails look alike and one has no mean, the other has none.
     no_mean = [max(p.no_mean, alike * o.no_mean) for p, o in zip(posteriors, posteriors[::-1], strict=True)]
     return Ends(
         low=column.center - float(down.at[i]),
@@ -218,7 +218,7 @@ class _At(NamedTuple):
 
 
 def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -> _At:
-    """The same in the column's unit; a side that shows nothing may also be cut at the center itself."""
+    """The same in the column's unit; a side without visible rows may also be cut at the center itself."""
     s, rows = side.scale, column.rows
     parts = [
         s * ENDS,
@@ -251,7 +251,7 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
 
 
 def _with_hard_end(side: _At, column: ColumnDescription, above_or_below: int, release_noise: float) -> _At:
-    """Move the end of an octave in to where its rows end abruptly, if that gains more noise than it may cut beyond the octave."""
+    """Move the end of an octave to an abrupt end of its rows, if that reduces the noise by more than the bias that it may add."""
     end = column.hard_ends[above_or_below]
     if end is None:
         return side
@@ -271,7 +271,7 @@ def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
 
 
 def _hidden(column: ColumnDescription) -> float:
-    """A tenth of what rows too few to be seen may add to the mean, where they may be many."""
+    """A tenth of the effect on the mean of rows too few to be visible, if there may be many of them."""
     share = RULES.hidden_rows * column.noise.scale / column.rows
     cells = [cell for side in (0, 1) if (cell := column.reach((side,))) is not None]
     if share < RULES.hidden_share or not cells:
@@ -280,7 +280,7 @@ def _hidden(column: ColumnDescription) -> float:
 
 
 def _expected(posterior: Posterior, start: int) -> Floats:
-    """Rows of each cell of a side as its tail predicts them."""
+    """Rows of each cell of a side, as predicted by its tail."""
     tail = posterior.model + posterior.points
     cells = np.zeros(CELLS + NEAR + ABOVE + 1)
     cells[start : start + len(tail)] = tail
@@ -304,7 +304,7 @@ def _probability_alike(column: ColumnDescription, start: int, sides: list[Side])
 
 
 def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: float, noise: float) -> tuple[Floats, Floats]:
-    """Bias by which two tails that look alike may yet differ: expectation and variance for each pair of ends."""
+    """Bias from a small difference of two tails that look alike: expectation and variance for each pair of ends."""
     total = sum(p.model + p.points for p in posteriors)
     prior, observed = (RULES.alike * total) ** 2, 2 * noise**2 + total
     believed = prior / (prior + observed + TINY)
@@ -319,8 +319,8 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
 def clipped_square(ends: Ends, mean: float, release_noise: float) -> float:
     """Second moment of the clipped distance, given its released mean.
 
-    The counts say in which octave a row lies, not where in it: all at its lower edge, all at its upper one, or in between.
-    The mean tells, as far as the two sides do not cancel.
+    The counts give the octave of a row, not its position within the octave. The mean gives the average position, as far as the
+    two sides do not cancel.
     """
     up, down = ends.first
     prior = RULES.position**2

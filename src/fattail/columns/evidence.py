@@ -1,9 +1,9 @@
-"""What a noisy count shows: the one rule.
+"""When a noisy count is evidence of rows: the one rule.
 
-A sum of noisy counts shows rows if noise alone would be as large in fewer than one of ``exp(doubt)`` cases. Where many
-places are looked at, ``doubt`` grows by the logarithm of one over a place's share of the prior. So the chance that noise
-shows rows anywhere beyond the bulk of a column is at most ``RATES.surely``, whatever the law of the noise and the number of
-places. Counts that exceed a weaker bound, ``RATES.possibly``, may be rows: they widen an interval and do no more.
+A sum of noisy counts is significant if noise alone is as large with probability at most ``exp(-doubt)``. If many places are
+tested, ``doubt`` grows by the logarithm of one over a place's share of the prior. So the probability of a false positive
+anywhere beyond the bulk of a column is at most ``RATES.surely``, for any law of the noise and any number of places. Counts
+above a weaker threshold, ``RATES.possibly``, may be rows: they only widen an interval.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EvidenceRates:
-    """Chances of a false sighting.
+    """Probabilities of false positives.
 
     ``surely`` was compared at .05, .15 and .2 on ``column_laws.TUNING``: a lower one misses far point masses (999 for what is
-    not known), a higher one widens ordinary columns. A false sighting beside real rows costs noise in proportion to its
-    distance, so its chance falls with the distance.
+    not known), a higher one widens ordinary columns. The cost of a false positive is noise in proportion to its distance, so
+    its probability decreases with the distance.
     """
 
     surely: float = 0.15
@@ -43,7 +43,7 @@ class EvidenceRates:
     possibly_again: float = 0.5
     """The same for cells that were counted twice, and few they are."""
     likely: float = 2.0
-    """What must be doubted more before a count rather shows rows than noise: one in exp(2) = 7 of those that noise shows."""
+    """Increase of ``doubt`` from which on a count is more likely rows than noise: one in exp(2) = 7 of the false positives."""
     possibly_slope: float = 0.23
     """A third of log 2: far codes are as likely at any distance of some octaves."""
     usual: float = 6.0
@@ -53,7 +53,7 @@ class EvidenceRates:
 RATES = EvidenceRates()
 TINY = 1e-300
 """Keeps quotients finite where both parts are zero."""
-_LEVERS: Floats = np.linspace(0.02, 0.995, 196)  # where Chernoff's bound of a Laplace sum is minimized, in steps of .005
+_LEVERS: Floats = np.linspace(0.02, 0.995, 196)  # grid of the minimization in Chernoff's bound of a Laplace sum, in steps of .005
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class CountNoise:
         return own / (own + others), CountNoise((own + others) ** (-1 / power), self.laplace, terms)
 
     def threshold(self, doubt: float | Floats, cells: int = 1) -> Floats:
-        """What the noise of a sum of counts exceeds with a chance of at most ``exp(-doubt)``.
+        """Quantile of the noise of a sum of counts: it is exceeded with probability at most ``exp(-doubt)``.
 
         Chernoff's bound; for one Laplace count the exact quantile.
         """
@@ -109,9 +109,9 @@ class CountNoise:
 
 @lru_cache(maxsize=16)
 def places(size: int, windows: int, rate: float) -> Floats:
-    """Doubt about octaves at distances 0 .. size - 1 from the likeliest one, for ``windows`` ways to look at each.
+    """Minus the log prior of octaves at distances 0 .. size - 1 from the most likely one, for ``windows`` tests of each.
 
-    The prior falls with the square of the distance, slowly enough for any unit of measurement.
+    The prior decreases with the square of the distance: slowly, because units of measurement are arbitrary.
     """
     weight = 1 / (1 + (np.arange(size) / RATES.usual) ** 2)
     weight /= 2 * weight.sum() - weight[0]

@@ -1,8 +1,8 @@
-"""Where a column is: the cell of its middle rank, first on a logarithmic grid around zero, then ever closer.
+"""The center of a column: the cell of its middle rank, first on a logarithmic grid around zero, then on finer grids.
 
 Every stage is one selection on a public grid. The first grid has an atom at zero and covers every magnitude; the later
 ones are uniform and lie within the cells around the answer before. So 1e9 +- 3 is found like 0 +- 1. A center is the
-roundest decimal number of its cell: where a column has a point mass, that is where people put it.
+roundest decimal number of its cell: point masses are usually at round numbers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail.privacy import Bounded, Curator, TopK
-from fattail.robust.histogram import totals
+from fattail.robust.histogram import log_totals, totals
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
 
 OCTAVES = 128
-"""Magnitudes from 2**-OCTAVES to 2**OCTAVES are told apart; beyond, numbers count as zero or as the largest."""
+"""Magnitudes from 2**-OCTAVES to 2**OCTAVES are distinguished; smaller ones count as zero, larger ones as the largest."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LocationGrid:
     fine: int = 512
     """Cells of a later grid."""
     margin: float = 0.25
-    """By how many cells of the grid before it reaches beyond the chosen one on either side: each stage adds 8.4 bits."""
+    """Cells of the previous grid by which a grid exceeds the chosen cell on either side: each stage adds 8.4 bits."""
     everyday: int = 5
     """Octave of everyday numbers, 32 to 64, around which the public weights of the first grid lie."""
     width: float = 16.0
@@ -46,7 +46,7 @@ class LocationGrid:
 
     @property
     def magnitudes(self) -> tuple[int, int, int, int, int]:
-        """The first grid, as the kernels want it."""
+        """The first grid, in the form of the kernels."""
         first, last = self.ordinary
         return -OCTAVES, 2 * OCTAVES, OCTAVES + first, OCTAVES + last, self.digits
 
@@ -56,7 +56,7 @@ class LocationGrid:
         return max(2 * _kernels.magnitude_edges(*self.magnitudes).size + 1, self.fine)
 
     def stage(self, error: float) -> float:
-        """``n epsilon`` of a selection that misses the cell of all rows with a chance of at most ``error``.
+        """``n epsilon`` of a selection that misses a cell with all rows with probability at most ``error``.
 
         Every other cell misses the middle rank by half of the rows, and the noise of a score has scale ``2 / epsilon``.
         """
@@ -70,12 +70,12 @@ DENSE_GRID = LocationGrid(digits=7, fine=4096)
 
 
 def familiarity(exponent: Floats) -> Floats:
-    """Log of a public weight: numbers of everyday size first, none excluded."""
+    """Log of a public weight: largest for magnitudes of everyday size, positive for all."""
     return np.asarray(-2.0 * np.log1p(((exponent - GRID.everyday) / GRID.width) ** 2))
 
 
 def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
-    """By how many rows each cell, in the order of its values, misses the one that holds a rank."""
+    """The number of rows between each cell, in the order of values, and the cell that holds a rank."""
     through = np.cumsum(cells)
     return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
 
@@ -88,15 +88,7 @@ def dense(block: Block) -> NDArray[np.float64]:
 
 def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
     """Counts (column, sign, octave) of ``x - center``; private."""
-    bins = 2 * OCTAVES + 2
-
-    def codes(block: Block) -> NDArray[Any]:
-        return _kernels.column_log_cells(dense(block), center, -OCTAVES, bins, 1)
-
-    def count(block: Block, out: NDArray[np.int64]) -> None:
-        _kernels.column_log_histogram(dense(block), center, -OCTAVES, bins, 1, out.reshape(-1, 2, bins))
-
-    return totals(data, (center.size, 2 * bins), codes, count=count).reshape(-1, 2, bins)
+    return log_totals(data, center, (-OCTAVES, 2 * OCTAVES + 2, 1))
 
 
 def find_locations(
@@ -119,7 +111,7 @@ def find_locations(
     """
     low, high = _first(curator, stages[0], data, grid)
     center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
-    zero = high == low  # there is nothing to look closer at
+    zero = high == low  # a cell of exactly zero is not refined
     for stage in stages[1:]:
         width = np.where(zero, 1.0, high - low)
         first, step = low - grid.margin * width, (1 + 2 * grid.margin) * width / grid.fine

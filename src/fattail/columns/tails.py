@@ -1,12 +1,12 @@
-"""What lies beyond an end, from the noisy counts of one tail. Public arithmetic only.
+"""Prediction of the rows beyond an end, from the noisy counts of one tail. Public arithmetic only.
 
 A posterior over a bank of tail shapes (Lomax, log-normal, Weibull, each also ending somewhere, and none at all) predicts
-the rows and the mean excess beyond every candidate end, even where the counts drown in noise. Counts that no shape
-explains are point masses and are believed as they are. Shapes without a mean take part in the posterior, not in the
-prediction: their probability says whether the tail has a mean at all.
+the rows and the mean excess beyond every candidate end, even where the counts are mostly noise. Counts that no shape explains
+are point masses, and are used as they are. Shapes without a mean take part in the posterior, not in the
+prediction: their probability is that of a tail without a mean.
 
-In the prediction shapes count in proportion to their posterior probability *over* a power of the error that somebody who
-knew the shape could not avoid: a heavy tail that is merely conceivable does not spoil the answer for a light one.
+In the prediction, tail shapes are weighted by their posterior probability divided by a power of their unavoidable error: a
+heavy tail that is merely possible does not spoil the answer for a light one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NEAR, ABOVE = 2, 16
 EDGES: Floats = np.exp2(np.arange(-NEAR, ABOVE + 1.0))
 ENDS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 1) / 2)
 """Candidate distances of an end from the center, in scales."""
-_TOPS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 61) / 2)  # where the largest row may be
+_TOPS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 61) / 2)  # candidates of the largest row
 MIDDLE = 1 / math.log(2)
 """Mean of an octave in units of its lower edge, for rows that lie evenly on a logarithmic scale."""
 _MIDDLE: Floats = np.append(MIDDLE * EDGES[:-1], 2 * EDGES[-1])
@@ -45,7 +45,7 @@ _CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # of a cell beyond an end
 
 @dataclass(frozen=True)
 class TailPrior:
-    """How often one meets which tail, and how far a shape of the bank may describe a real one.
+    """Prior weights of the tail shapes, and the error of a shape as a description of a real tail.
 
     The shapes and their weights, the misfit, the floor and the power of regret are those of the default mean before, which were
     tuned on laws other than those of its benchmark. The indices up to 1.2, ``doubt``, ``hidden``, ``inside``, ``first_misfit``
@@ -129,8 +129,8 @@ class Bank(NamedTuple):
 
 @lru_cache(maxsize=1)
 def bank() -> Bank:
-    """All shapes at all scales that a histogram could show."""
-    # With every end and every point where a shape stops: an excess beyond where nothing is would be taken for a bias.
+    """All shapes, at all scales that are visible in a histogram."""
+    # The grid contains every end and every point where a shape stops; otherwise a small excess would remain beyond a stop.
     u = np.union1d(np.geomspace(EDGES[0], 2.0**90, 4000), np.concatenate((ENDS, _TOPS, 2 * EDGES)))
     step = np.diff(u)
     families = ((lomax, PRIOR.lomax, PRIOR.lomax_stops), (lognormal, dict.fromkeys(PRIOR.lognormal, 1.0), PRIOR.lognormal_stops))
@@ -188,7 +188,7 @@ def weibull(x: Floats, k: float) -> Floats:
 
 
 class Posterior(NamedTuple):
-    """What noisy counts say of each shape of the bank."""
+    """The posterior of the shapes of the bank, given noisy counts."""
 
     counts: Floats
     points: Floats
@@ -200,7 +200,7 @@ class Posterior(NamedTuple):
     """Share of all rows that belong to the shape, and its standard error."""
     error: Floats
     unavoidable: Floats
-    """Squared error of whoever knows the shape."""
+    """Squared error that cannot be avoided even if the shape is known."""
 
     @classmethod
     def of(
@@ -209,7 +209,7 @@ class Posterior(NamedTuple):
         """From the counts of a tail's cells.
 
         ``release_noise`` is that of a mean per unit of the interval's length, ``body`` the squared error of what is nearer,
-        and ``unseen`` says that the side shows no rows at all.
+        and ``unseen`` means that no row of the side is visible.
         """
         points = np.zeros_like(counts)
         for _ in range(2):
@@ -240,7 +240,7 @@ class Posterior(NamedTuple):
         blur = _blur(model, b)
         variance = noise.std**2 + model + (_MISFIT * model) ** 2
         score = shapes.log_prior - ((np.hypot(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
-        # The evidence of a shape pays for the freedom of its mass.
+        # The evidence of a shape includes a penalty for its free parameter, the mass.
         error = 1 / np.sqrt((P * P / variance).sum(1) + TINY)
         score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3)))
         if unseen:
@@ -270,7 +270,8 @@ class Posterior(NamedTuple):
         return float(self.chance[~bank().has_mean].sum())
 
     def tail(self, elsewhere: float) -> Tail:
-        """Expectations, shapes weighted by what they can lose; ``elsewhere`` is the unavoidable error of the other side."""
+        """Expectations over the shapes, weighted as in the docstring of the module; ``elsewhere`` is the unavoidable error of
+        the other side."""
         shapes, rows = bank(), self.rows
         weight = self.chance / (self.unavoidable + elsewhere) ** PRIOR.regret * shapes.has_mean
         weight /= weight.sum() + TINY
@@ -293,9 +294,9 @@ class Posterior(NamedTuple):
         )
 
     def _corrected(self) -> tuple[Floats, Floats]:
-        """Cells and excess beyond each end by shape: what it says, corrected by the counts.
+        """Cells and excess beyond each end by shape: its prediction, corrected by the counts.
 
-        A cell is believed as far as its noise is small beside what a shape may be wrong by, and a point mass is.
+        A count is weighted by the variance of the shape's error over that plus the noise; a point mass has full weight.
         """
         shapes = bank()
         model = shapes.cells * self.share[:, None]
@@ -305,7 +306,7 @@ class Posterior(NamedTuple):
         return model + surplus, shapes.excess * self.share[:, None] + surplus @ _CELL_EXCESS.T
 
     def _realized(self, weight: Floats) -> Floats:
-        """Second moment of the excess of rows that such a sample has: none beyond where one in twenty samples has a row."""
+        """Second moment of the excess in a sample, cut where fewer than one in twenty samples has a row."""
         shapes = bank()
         mass = np.maximum(self.share * self.rows, TINY)
         top = np.minimum((shapes.survival * mass[:, None] > PRIOR.realized).sum(1), len(_TOPS) - 1)
@@ -316,7 +317,7 @@ class Posterior(NamedTuple):
         return np.asarray((weight * self.share) @ np.maximum(2 * (moment - ENDS * area), 0.0))
 
     def doubt(self, used: Tail, end: int) -> Floats:
-        """By how much the excess beyond ``ENDS[end]`` may be less and more than the one used."""
+        """Amounts by which the excess beyond ``ENDS[end]`` may be smaller and larger than the predicted one."""
         excess = self._corrected()[1][:, end]
         chance = self.chance * bank().has_mean
         order = np.argsort(excess)
@@ -341,5 +342,5 @@ class Tail(NamedTuple):
 
 
 def _blur(model: Floats, b: float) -> Floats:
-    """Width of the round bottom of the likelihood of a count."""
+    """Width of the rounded minimum of the likelihood of a count."""
     return (model + (_MISFIT * model) ** 2) / b + PRIOR.valley * b

@@ -78,8 +78,8 @@ _PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the num
 
     *Cross-validation* spends the budget once per fold and per candidate: k fits on overlapping rows
     compose. Give all of them one ledger account and it will refuse what would exceed it. The scores are
-    computed from raw rows without noise, and so is a scaler fitted on them: both are outside the
-    guarantee, whoever paid for the fits, and so is a parameter chosen by them."""
+    computed from raw rows without noise, and so is a scaler fitted on them: both are outside the guarantee, and so is a
+    parameter chosen by them."""
 
 
 ALGORITHMS: dict[str, Any] = {

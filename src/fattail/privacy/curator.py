@@ -275,9 +275,9 @@ class Curator:
     def _record(self, mechanism: Mechanism, total: float) -> ReleaseRecord:
         sensitivity = self._sensitivity[mechanism.name]
         noise = None if sensitivity is None else self.noise(mechanism, sensitivity)
-        share = mechanism.share / total
-        if self._taken[mechanism.name]:
-            share = mechanism.part(share, 1.0 - self._taken[mechanism.name])
+        # A part has a fraction of the share of the whole, so that the shares of a report add up to one.
+        whole, fraction = self._parts.get(mechanism, (mechanism, 1.0 - self._taken[mechanism.name]))
+        share = fraction * whole.share / total
         return ReleaseRecord(mechanism.name, mechanism.kind, mechanism.count, sensitivity, noise, share, self._source.numerics)
 
     def _check_planned(self, mechanism: Mechanism) -> None:

@@ -53,15 +53,12 @@ class Histogram:
 
 
 Codes = Callable[[Block], NDArray[Any]]
-Count = Callable[[Block, NDArray[np.int64]], None]
 
 # Units per person in exact counts: few, so that sums with ranks and weights of 20 binary digits are exact.
 PARTS = 1 << 10
 
 
-def totals(
-    data: PrivateData, shape: tuple[int, int], codes: Codes, fold: Fold | None = None, *, count: Count | None = None
-) -> NDArray[Any]:
+def totals(data: PrivateData, shape: tuple[int, int], codes: Codes, fold: Fold | None = None) -> NDArray[Any]:
     """Exact numbers of rows (of persons) in the cells of ``shape[0]`` histograms, for a selection; private.
 
     Parameters
@@ -72,8 +69,6 @@ def totals(
     codes : callable
         Cell numbers of a block, of shape (rows, histograms).
     fold : Fold, optional
-    count : callable, optional
-        A faster way to add a block of persons with one row each to the counts.
 
     Returns
     -------
@@ -81,7 +76,7 @@ def totals(
         A person adds 1 in all to each histogram.
     """
     unit = PARTS if data.has_several_rows else 1
-    return _in_persons(data._reduce(_cell_sums(shape, codes, unit, count), fold), unit)
+    return _in_persons(data._reduce(_cell_sums(shape, codes, unit), fold), unit)
 
 
 def log_totals(
@@ -134,14 +129,11 @@ def _in_persons(sums: NDArray[np.int64], unit: int) -> NDArray[Any]:
     return sums if unit == 1 else sums / unit
 
 
-def _cell_sums(shape: tuple[int, int], codes: Codes, unit: int, count: Count | None = None) -> Partial:
+def _cell_sums(shape: tuple[int, int], codes: Codes, unit: int) -> Partial:
     """A pass that counts cells; a row (a person) adds ``unit`` to each histogram."""
 
     def partial(block: Block) -> NDArray[np.int64]:
         out = np.zeros(shape, dtype=np.int64)
-        if count is not None and block.starts is None:
-            count(block, out)
-            return unit * out
         with np.errstate(all="ignore"):
             code = np.reshape(codes(block), (-1, shape[0]))
             check_rows(block, code, None, shape[0])

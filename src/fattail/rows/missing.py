@@ -1,4 +1,4 @@
-"""Cells that are missing: what counts as one, and what becomes of it.
+"""Missing cells: which cells count as missing, and how they are handled.
 
 A cell is missing if it is no finite number: NaN, a null, a masked cell, an infinity; for labels, anything but a declared one.
 
@@ -32,7 +32,7 @@ MISSING = (
 
 @contextmanager
 def missing_in_words() -> Iterator[None]:
-    """scikit-learn's message about missing cells, with our remedies in place of its own."""
+    """Replace the remedies in scikit-learn's message about missing cells by those of this library."""
     try:
         yield
     except ValueError as error:
@@ -85,7 +85,8 @@ class OneColumn(Reader):
 
 
 def without_missing(X: Any, y: NDArray[Any] | None, how: str, has_labels: bool = False) -> Chunk:
-    """Rows and target with missing cells as 0, or without the rows that have any; a missing label stays one as it is no 0."""
+    """Rows and target with missing cells as 0, or without the rows that have any; a missing label stays missing, because 0 is a
+    label."""
     if how == "zero":
         return _filled(X), y if y is None or has_labels else np.where(np.isfinite(y), y, 0.0)
     present = present_rows(X, y)

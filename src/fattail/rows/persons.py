@@ -1,7 +1,7 @@
-"""Whose rows are these: ids of any type as whole numbers, and the rows of each person brought together.
+"""Persons: ids of any type as integers, and the rows of each person in one place.
 
-The unit of privacy may be a person with any number of rows. An id is text, a number or a category; behind the door it is a
-code, and a person's place is that of their first row. Codes stay inside: nothing that is released depends on which code a
+The unit of privacy may be a person with any number of rows. An id is text, a number or a category; it is converted to a code,
+and a person's position is that of their first row. Codes stay inside: nothing that is released depends on which code a
 person has. The rows of a person lie next to each other, in an order that their values alone decide, so that sums over them do
 not depend on the order of the table. Proof: ``persons.proof.md``.
 """
@@ -26,7 +26,7 @@ from fattail.rows.source import Arrays, Job, Mask, Source, Sums, in_memory
 
 Codes = NDArray[np.int64]
 
-# Rows of one person that are looked at. More would need larger blocks, and their average could be off in more than its last bits.
+# Most rows of one person that are used. More would need larger blocks, and the rounding error of their average could be larger.
 MOST_OF_ONE = 1 << 20
 
 
@@ -36,7 +36,7 @@ def person_codes(ids: Any) -> tuple[Codes, int]:
     Parameters
     ----------
     ids : array of shape (n,), or a column of a data frame
-        Text, numbers, dates or categories. A missing id is refused: nobody could say whose row it is.
+        Text, numbers, dates or categories. A missing id is refused.
 
     Examples
     --------
@@ -97,12 +97,12 @@ class Persons(Source):
     Parameters
     ----------
     source : Source
-        Its rows are read once and held in memory, at 8 bytes (or less) a cell: a person's rows may lie anywhere.
-        Of more than ``MOST_OF_ONE`` rows of one person so many are kept.
+        Its rows are read once and held in memory, at 8 bytes (or less) per cell, because a person's rows may be anywhere. At
+        most ``MOST_OF_ONE`` rows of one person are kept.
     ids : array of shape (n,)
-        Whose row each is.
+        The id of the person each row belongs to.
     missing : {"error", "zero", "drop"}, optional
-        What becomes of missing cells; a person none of whose rows is left is not there.
+        How missing cells are handled; a person without any remaining row is left out.
 
     Notes
     -----
@@ -137,7 +137,7 @@ class Persons(Source):
         self._y = y if same or y is None else y[order]
 
     def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
-        """Positions are persons; all of them are looked at, ``start`` and ``stop`` are those of all."""
+        """Positions are persons; all of them are read, so ``start`` and ``stop`` are 0 and n."""
         who = None if job.fold is None else self._place[job.fold.within(0, self.n)]
         return job.over(self._pieces(who, job.block_rows, mask))
 
@@ -181,7 +181,7 @@ class Persons(Source):
         return self.block(who) if len(who) else self.nobody(), np.repeat(1.0 / counts, counts)
 
     def column(self, j: int) -> Persons:
-        """One column, in which a person counts by the rows that have it."""
+        """One column; a person's rows without a cell in it are dropped."""
         who = np.repeat(np.arange(self.n), np.diff(self._starts))
         return Persons(Arrays(self._X[:, [j]]), who, "drop")
 
@@ -223,7 +223,7 @@ class Piece:
 
 
 def averaged(starts: Codes, V: Any, r: Any = None, center: Any = 0.0) -> Any:
-    """Mean over each person's rows of ``r V``, a coordinate that is no number counting as ``center``.
+    """Mean over each person's rows of ``r V``, where a coordinate that is not a number counts as ``center``.
 
     Sums run in the order of the rows, from dense and from CSR alike.
     """
@@ -275,7 +275,7 @@ def _canonical(X: Any, y: Any, place: Codes, singles: int) -> Codes:
         key = cells(order[at])
         by = np.lexsort((key, group[at]))
         order[at], key = order[at][by], key[by]
-        # Rows that differ here are told apart for good.
+        # Rows that differ in this key are in their final order.
         new = np.concatenate(([True], (np.diff(group[at]) != 0) | (key[1:] != key[:-1])))
         group[at] = np.cumsum(new) - 1
         tied[at] = ~(new & np.append(new[1:], True))

@@ -1,4 +1,4 @@
-"""How many of a person's rows count, where every row is to count: a private cap."""
+"""A private cap on the rows per person, for statistics in which every row counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MIDDLES: Floats = (3 * np.exp2(np.arange(OCTAVES)) - 1) / 2
 
 
 class Cap(NamedTuple):
-    """The cap and what it does; releases and public arithmetic."""
+    """The cap and its effects; releases and public arithmetic."""
 
     most: int
     """A person with more rows counts as this many."""
@@ -72,7 +72,7 @@ def release_cap(curator: Curator, release: Laplace, sums: Laplace, units: Contri
 
 
 def _unseen_rows(rows: Floats, most: Floats) -> float:
-    """Rows in the octaves beyond the last one that shows, extrapolated, of at most ``most`` persons in each octave.
+    """Extrapolated rows in the octaves beyond the last visible one, for at most ``most`` persons per octave.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def _unseen_rows(rows: Floats, most: Floats) -> float:
 
     Notes
     -----
-    A power law has numbers of rows that fall by a constant ratio from octave to octave. If they still rise in the last octave
-    that shows, as they do where most persons have about equally many rows, the ratio goes on falling until it is below one.
+    A power law has numbers of rows that fall by a constant ratio from octave to octave. If they still rise in the last visible
+    octave, as they do if most persons have about equally many rows, the ratio decreases until it is below one.
     """
     last = int(np.flatnonzero(rows)[-1])
     before = float(rows[last - 1]) if last >= 1 else 0.0

@@ -1,8 +1,8 @@
 """Private sums by group: three cells per group hold its size, its sum and its sum of squares, from one release.
 
-A value clipped to ``[low, high]`` is some x in [0, 1] of the way from one end to the other. Its unit's mass is spread over
-three cells as ``x^2``, ``2 x (1 - x)`` and ``(1 - x)^2`` (the Bernstein polynomials of degree 2). The parts are not
-negative and add up to the mass, so that a unit moves all cells of all groups together by at most its mass, one. With
+A value clipped to ``[low, high]`` has a relative position x in [0, 1]. Its unit's mass is spread over
+three cells as ``x^2``, ``2 x (1 - x)`` and ``(1 - x)^2`` (the Bernstein polynomials of degree 2). The parts are nonnegative and
+add up to the mass, so that adding a unit changes all cells of all groups together by its mass, one. With
 ``t = 2 x - 1``: the sum of the three is the size, the first minus the last the sum of t, and the first plus the last
 minus the middle one the sum of t^2. The sums have sqrt(2) times the noise that they would have alone; half of the budget for
 sizes would double it.
@@ -101,7 +101,7 @@ def release_cells(curator: Curator, release: Laplace, units: Contributions, grou
     units : Contributions
     groups : int
     shape : Shape
-        Public ends, and the number of units that count as it was released.
+        Public ends, and the released number of units.
 
     Notes
     -----

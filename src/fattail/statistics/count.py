@@ -1,4 +1,4 @@
-"""How many rows or persons there are, in all or in each group."""
+"""Private numbers of rows or persons, in all or in each group."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def count(
     by : column name or array, optional
         The groups. Each row is in one of them; rows whose group is not in ``groups`` are in none.
     groups : sequence of names, optional
-        Which groups to tell about. Without it they are found privately, and small ones are not named.
+        The groups to count. Without it they are found privately, and small ones are not named.
     person : column name or array, optional
         The unit of privacy is a person with any number of rows, not a row. A person counts once: each group gets the share of
         the person's rows that are in it.
@@ -99,7 +99,7 @@ def count(
         source=source,
     )
     units = asked.read(data)
-    if asked.is_public and by is None and not asked.is_capped:  # no cell is looked at, so none can be missing
+    if asked.is_public and by is None and not asked.is_capped:  # no cell is read, so none can be missing
         unit = "row" if person is None else "person"
         assert units.n is not None
         free = PrivacyReport(0.0, 0.0, 0.0, unit=unit, relation=relation, label="count: public under replace-one")
@@ -107,7 +107,8 @@ def count(
     curator = asked.curator("count")
     finding = by is not None and groups is None
     names_release = NamesAboveThreshold("groups", failure=delta) if finding else None
-    # Rows are counted while they are named; persons in several groups vote for one of them, which is not their count.
+    # The counts that name groups are counts of rows. A person in several groups votes for one of them, so persons are counted
+    # again.
     counts = Laplace("counts") if not finding or person is not None else None
     cap_release = Laplace("rows per person", CAP_SHARE) if asked.is_capped else None
     curator.plan(*(release for release in (cap_release, names_release, counts) if release is not None))
@@ -128,7 +129,7 @@ def count(
     else:
         value = curator.release(counts, units.counts(len(names), whole=person is None))
         reach = discrete_laplace_reach(curator.noise(counts, units.moves), confidence) + (person is not None)
-        # Where rows beyond the cap were lost, all of them may be in this group, or none.
+        # Rows beyond the cap may all be in this group, or none of them.
         ends = cap.most * np.stack((value - reach, (value + reach) * (1 + cap.lost) / (1 - cap.lost)), axis=1)
         value, ends = np.maximum(cap.most * value / (1 - cap.lost), 0.0), np.maximum(ends, 0.0)
     if by is None:

@@ -19,7 +19,8 @@ def normal_quantile(confidence: float) -> float:
 
 
 def two_laplace_quantile(confidence: float) -> float:
-    """What the sum of two Laplace variables exceeds, in standard deviations, with probability ``1 - confidence``.
+    """Quantile of the absolute sum of two Laplace variables, in standard deviations: it is exceeded with probability ``1 -
+    confidence``.
 
     Two of scale 1: ``P(|sum| > x) = exp(-x) (1 + x / 2)``, of standard deviation 2.
 
@@ -51,9 +52,9 @@ def discrete_laplace_reach(scale: float, confidence: float) -> int:
 def named_count_interval(count: Floats, threshold: float, scale: float, confidence: float) -> Floats:
     """Intervals of counts with Laplace noise that are known only because they exceed a threshold.
 
-    How far beyond the threshold a count lies, given that it is beyond, has the same law for every true count below it: so a
-    count that is close to the threshold says nothing about how small the true one is. The lower end is the smallest true
-    count under which so large a noisy one is not too rare among those that are named.
+    Given that a noisy count exceeds the threshold, its distance from the threshold has the same law for every true count below
+    it. So a count near the threshold does not bound the true count from below. The lower end is the smallest true count for
+    which so large a noisy count is not too unlikely, given that it is named.
     """
     tail = (1 - confidence) / 2
     high = count - scale * math.log(2 * tail)
@@ -69,7 +70,7 @@ def named_count_interval(count: Floats, threshold: float, scale: float, confiden
 def fieller(
     total: Floats, size: Floats, variance: Floats, sum_noise: float, size_noise: float, normal: float, laplace: float
 ) -> tuple[Floats, Floats]:
-    """Ends of the ratios that a noisy total over a noisy size does not refute (Fieller 1954).
+    """Interval of the ratio of a noisy total and a noisy size (Fieller 1954).
 
     Those r with ``(total - r size)^2 <= normal^2 variance + laplace^2 (sum_noise^2 + r^2 size_noise^2)``. Infinite where the
     size may be zero.

@@ -1,4 +1,4 @@
-"""Which group a row is in: labels of any type as codes, for groups that are given and for those that occur."""
+"""The group of each row: labels of any type as codes, for given groups and for those that occur."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fattail.rows.door import Refusal
 Codes = NDArray[np.int64]
 Name = str | float | int | bool
 
-# A table of all whole numbers between the smallest and the largest group is used if it is no longer than this.
+# Longest lookup table over all integers between the smallest and the largest group.
 _TABLE = 1 << 22
 
 
@@ -32,7 +32,7 @@ def check_groups(groups: Sequence[Any]) -> tuple[Name, ...]:
 
 
 def _spelled(label: Any) -> Any:
-    """A date as ISO text, with the time of day unless that is midnight; anything else as it is.
+    """A date as ISO text, with the time of day unless that is midnight; anything else unchanged.
 
     Examples
     --------
@@ -77,13 +77,13 @@ def _cell_codes(cells: list[Any], numbers: dict[Any, int], texts: dict[str, int]
             code = texts.get(text, texts.get(str(cell)))
             number = cell if isinstance(cell, (bool, int, float, np.number, np.bool_)) else _number(text)
             known[key] = codes[i] = numbers.get(number, -1) if code is None else code
-        except TypeError:  # a cell that cannot be a key is no name
+        except TypeError:  # a cell that cannot be hashed is not a name
             codes[i] = -1
     return codes
 
 
 def _number(name: Any) -> int | float | None:
-    """The number that a name says, whole ones exactly."""
+    """The number that a name spells, integers exactly."""
     for kind in (int, float):
         try:
             number = kind(name)
@@ -143,7 +143,7 @@ def occurring_codes(labels: NDArray[Any]) -> tuple[Codes, list[Name]]:
 
 
 def _own_name(cell: Any) -> Name | None:
-    """The name of a group as its cell says it: a number, or text; whatever other rows hold."""
+    """The name of a group, from its own cell alone: a number, or text."""
     if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool):
         return int(cell)
     if isinstance(cell, (float, np.floating)):
@@ -152,7 +152,7 @@ def _own_name(cell: Any) -> Name | None:
 
 
 def refuse_missing(labels: NDArray[Any]) -> None:
-    """The check of the file's holder that every row has a group; not part of the guarantee."""
+    """Refuse rows without a group: a check for the holder of the data, outside of the guarantee."""
     if np.ma.isMaskedArray(labels):
         missing = bool(np.ma.getmaskarray(labels).any())
     else:

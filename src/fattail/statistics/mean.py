@@ -43,7 +43,7 @@ def mean(
     ledger: Any = None,
     **options: Any,
 ) -> Release:
-    """Private mean of a column, in all or in each group. There is nothing to declare.
+    """Private mean of a column, in all or in each group. No bounds are needed.
 
     Parameters
     ----------
@@ -153,8 +153,8 @@ def total(
     """Private total of a column, in all or in each group.
 
     Parameters are those of `mean`. With ``person=`` it is the total of all rows; a person's part in all groups together is
-    bounded, wherever the rows are. The interval is for the total of the table itself: it has no sampling error, but for a
-    total over all rows of which the number is public, which is the mean times that number.
+    bounded, wherever the rows are. The interval is for the total of the table itself, without sampling error. The exception is
+    a total over all rows with a public number of rows, which is the mean times that number.
 
     Returns
     -------
@@ -217,8 +217,8 @@ def difference(
 
     Notes
     -----
-    *Privacy.* As for `mean`: the difference is computed from one release of both groups. The interval takes the sampling
-    errors of the two groups for independent, also where persons are in both.
+    *Privacy.* As for `mean`: the difference is computed from one release of both groups. The interval assumes that the sampling
+    errors of the two groups are independent, also where persons are in both.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def _numbers(data: Any, column: Any, source: dict[str, Any]) -> Any:
 
 
 def _column(data: Any, column: Any) -> Any:
-    """What holds the numbers: a name, or the data themselves if they are an array."""
+    """The column of numbers: a name, or the data themselves if they are an array."""
     if isinstance(column, (list, tuple)):
         raise ValueError("by groups, persons or add-remove, and with missing='drop', a question is about one column")
     if column is None:
@@ -338,7 +338,7 @@ def _grouped(asked: Question, data: Any, column: Any, quantity: str) -> Release:
 
 
 def _of_units(asked: Question, data: Any, column: Any, quantity: str) -> Release:
-    """Every unit counts, and their number is public: the default mean of one value per unit."""
+    """The default mean of one value per unit, where every unit counts and their number is public."""
     units = asked.read(data, column, sums=quantity == "total")
     curator = asked.curator(quantity, column)
     answer = adaptive_mean(curator, units.everyone())
@@ -375,7 +375,7 @@ def _estimate(asked: Question, data: Any, column: Any, quantity: str) -> tuple[C
 
 
 def _warn(interval: Any) -> None:
-    """Say where an interval is infinite, from releases alone."""
+    """Warn of infinite intervals, from releases alone."""
     unbounded = np.isinf(interval).any(axis=1)
     if unbounded.any():
         many = f"{int(unbounded.sum())} of {len(unbounded)} intervals are infinite: their groups hold"

@@ -1,4 +1,4 @@
-"""Which groups occur, told privately: names whose noisy number of units is above a threshold."""
+"""Private discovery of groups: names whose noisy number of units exceeds a threshold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fattail.statistics.labels import Name
 
 
 class NamedCounts(Bounded):
-    """How many units are in each group that occurs. Names and counts are private until released."""
+    """The number of units of each group that occurs. Names and counts are private until released."""
 
     __slots__ = ("_names",)
     _names: tuple[Name, ...]
@@ -53,8 +53,8 @@ class NamesAboveThreshold(Laplace):
             raise ValueError("finding groups privately needs delta > 0; give their names with groups=[...] instead")
 
     def threshold(self, rho: float, sensitivity: float) -> float:
-        """What a noisy count must exceed (public)."""
-        # A little more, for the steps of the noise and the rounding of this number.
+        """The threshold of noisy counts (public)."""
+        # A margin for the steps of the noise and the rounding of this number.
         return 1.0 + 2.0 / ONE + (1 + 2.0**-40) * self.noise(rho, sensitivity) * math.log(1 / self.failure)
 
     def check(self, bounded: Bounded, rho: float) -> None:

@@ -1,4 +1,4 @@
-"""Which releases a question about groups takes, and what each of them gets: public arithmetic."""
+"""The releases of a statistic by groups and their shares of the budget: public arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a table: whose rows, which groups, what to do with missing cells, and at which price."""
+"""The common parameters of a statistic: persons, groups, missing cells, and the budget."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_weight(weight: str, person: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
-    """The part that all functions share. Checked before any data are touched.
+    """The parameters that all functions share, checked before any data are read.
 
     Parameters
     ----------
@@ -95,11 +95,11 @@ class Question:
 
     @property
     def size_is_public(self) -> bool:
-        """Whether it is public how many units count: all of them."""
+        """Whether the number of units is public."""
         return self.is_public and self.by is None and self.missing != "drop" and not self.is_capped
 
     def read(self, data: Any, column: Any = None, *, sums: bool = False) -> Contributions:
-        """Bring the columns through the door and make units of their rows; ``sums`` as in `units_of_persons`."""
+        """Read the columns in canonical form and combine rows to units; ``sums`` as in `units_of_persons`."""
         names = NamedColumns(
             data,
             [] if column is None else [column],
@@ -141,7 +141,7 @@ class Question:
         return units_of_persons(codes, values, persons, public=self.is_public, names=found, sums=sums, seed=self.random_state)
 
     def curator(self, label: str, column: Any = None) -> Curator:
-        """Who pays and who is protected."""
+        """A curator for this budget, ledger and unit."""
         names = [str(name) if isinstance(name, str) else "array" for name in (column, self.by) if name is not None]
         return Curator(
             self.epsilon,

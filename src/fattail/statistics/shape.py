@@ -1,4 +1,4 @@
-"""Where to clip a column of which a private number of units counts."""
+"""Clipping ends of a column with a private number of units."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fattail.statistics.closer import closer_ends
 from fattail.statistics.plan import RULES, GroupPlan
 from fattail.statistics.units import Contributions
 
-# A half-width must leave the curator something to hide, and must not be lost beside the ends.
+# The half-width must be positive, also after rounding, because it scales the noise.
 _NARROWEST, _RELATIVE = 2.0**-140, 2.0**-50
 # A group's sum and its size both have noise: the mean's is larger by the root of 1 + 3/2 t^2, here at t = 1/2.
 _RATIO = math.sqrt(1 + 1.5 / 4)
 
 
 class Shape(NamedTuple):
-    """Ends for clipping, the column's center and how many units count; releases and public arithmetic."""
+    """Clipping ends, the column's center and the number of units; releases and public arithmetic."""
 
     ends: Ends
     center: float
@@ -39,7 +39,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
 
     Notes
     -----
-    *Privacy.* How many units count is private: it is released first, and nothing but the release is used. The scores of a
+    *Privacy.* The number of units is private: it is released first, and only the release is used. The scores of a
     location move by at most 1 if a unit is replaced, added or removed, the table of counts by ``units.moves`` in l1. Proof:
     ``shape.proof.md``.
     """

@@ -1,6 +1,7 @@
-"""What each unit, a row or a person, gives to each group: a value and a mass. A unit's masses add up to at most one.
+"""The contribution of each unit, a row or a person, to each group: a value and a mass. A unit's masses add up to at most one.
 
-A row gives itself to its group, with a mass of one. A person's rows are first averaged within each group; a group gets the
+A row contributes its value to its group, with a mass of one. A person's rows are first averaged within each group; a group gets
+the
 share of the person's rows that are in it. So with one row each, persons give the same integers as rows. Rows that are in
 no group, or whose cell is missing and dropped, do not count, neither in an average nor in a share.
 """
@@ -34,7 +35,7 @@ OCTAVES = 33
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributions:
-    """Contributions, one for each pair of a unit and a group that it is in. What leaves is a `Bounded`.
+    """Contributions, one for each pair of a unit and a group that it is in. Results are `Bounded` values.
 
     Attributes
     ----------
@@ -77,7 +78,7 @@ class Contributions:
         return replace(self, _masses=self._masses * np.minimum(self._rows, most) // most)
 
     def votes(self) -> NamedCounts:
-        """How many units speak for each group that occurs."""
+        """The number of units that vote for each group that occurs."""
         assert self._names is not None
         votes = np.bincount(self._codes[self._chosen], minlength=len(self._names)).astype(np.int64)
         (some,) = np.nonzero(votes)
@@ -95,7 +96,7 @@ class Contributions:
         return Bounded(np.array([len(self._voices) * ONE]), ONE, "l1", unit=1.0 / ONE)
 
     def voices(self) -> PrivateData:
-        """One value per unit that counts, and a zero of our own: so that a table of which nothing counts is like any other."""
+        """One value per unit that counts, and an additional zero, so that there is always at least one value."""
         return PrivateData(np.append(self._voices, 0.0)[:, None])
 
     @cached_property
@@ -170,7 +171,7 @@ def units_of_persons(
         value = average * own_rows if sums else average
     (some,) = np.nonzero(rows)
     start = np.cumsum(rows) - rows
-    # The group of a row drawn at random: a person speaks for a group as often as its mass says.
+    # The group of a random row: a person votes for a group with the probability of its mass.
     drawn = start + np.minimum((_labels(count, seed) * rows).astype(np.int64), rows - 1)
     n, moves = (count, 2) if public else (None, 1)
     masses = (size * ONE // own_rows).astype(np.int64)
@@ -178,7 +179,7 @@ def units_of_persons(
 
 
 def _finite(values: Floats) -> Floats:
-    """Values that a description can tell apart: not infinite, nor beyond its octaves."""
+    """Values clipped to the range of a description: finite, and within its octaves."""
     return np.clip(np.where(np.isfinite(values), values, 0.0), -_LARGEST, _LARGEST)
 
 

@@ -1,10 +1,10 @@
 """``auto`` for losses of your own: generalized linear models with their canonical response.
 
 1. *Units.* A private center and scale of every column, and second moments of the scaled rows
-   (``linear_rows.prepare``). In these units the rows u are about round.
+   (``linear_rows.prepare``). In these units the rows u have about unit variance in every direction.
 2. *Start.* The model without columns: a private mean of the response, and the prediction that
    the loss's response maps to it.
-3. *Shape.* Second moments weighted with the loss's second derivative at the present fit. Their
+3. *Shape.* Second moments weighted with the loss's second derivative at the current fit. Their
    inverse root maps rows to units in which the curvature is about one in every direction.
 4. *Steps.* Newton steps on means of gradients pulled back to a radius. The radius minimizes the
    estimated error, which is public arithmetic on released counts of gradient lengths.
@@ -86,7 +86,7 @@ class Constants:
 
 
 CONSTANTS = Constants()
-# Predictions at which the response is tried for the start: dense around zero, and beyond any log-rate of a count.
+# Predictions at which the response is evaluated for the start: dense around zero, and beyond any log-rate of a count.
 _START = np.sinh(np.linspace(-4.0, 4.0, 2001))
 
 
@@ -105,10 +105,11 @@ def auto_canonical(curator: Curator, data: PrivateData, target: Target) -> Linea
     Notes
     -----
     *Privacy.* Each release is a ``Histogram``, a ``Gram`` or a mean of ``Ball``- or ``Clip``-bounded rows; all else
-    is arithmetic on releases. No promise of the loss is trusted but that it is pointwise. Proof: ``canonical.proof.md``.
+    is arithmetic on releases. Of the promises of the loss, privacy needs only that it is pointwise. Proof:
+    ``canonical.proof.md``.
     """
     c, p = CONSTANTS, data.d + 1
-    if hopeless(data.n, data.d, curator.epsilon, curator.delta):  # so few rows cannot show a column: only the intercept
+    if hopeless(data.n, data.d, curator.epsilon, curator.delta):  # too few rows for any column: only the intercept
         plan = center_plan(target.loss)
         curator.plan(*plan)
         return LinearFit(np.zeros(data.d), float(start_at(curator, data, target, plan)[0][-1]), 0)
@@ -200,6 +201,6 @@ def best_radius(curator: Curator, release: Gaussian, data: PrivateData, parts: P
 
 
 def limit(rows: Problem, problem: Problem, gradient: Floats, c: Constants) -> float:
-    """Shortens a step that would change predictions by more than ``longest`` standard deviations."""
+    """Factor that shortens a step which would change predictions by more than ``longest`` standard deviations."""
     change = float(np.linalg.norm(rows.in_u(problem.frame.shape.T @ gradient)))
     return c.longest / max(change, TINY)

@@ -1,4 +1,4 @@
-"""The default mean: nothing is assumed, everything it needs is bought from the same budget."""
+"""The default mean: it assumes nothing, and estimates all that it needs from the same budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 
-_NORMAL = float(ndtri(0.975))  # doubts are two-sided bounds at 95 %
+_NORMAL = float(ndtri(0.975))  # `less` and `more` are two-sided bounds at 95 %
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,21 @@ class MeanShares:
     most_counts: float = 0.6
     """Of what the location leaves."""
     barely: float = 200.0
-    """``n epsilon`` below which a warning says that an answer is not worth much."""
+    """``n epsilon`` below which a warning says that the answer will be mostly noise."""
     location_only: float = 100.0
-    """``n epsilon`` below which the whole budget buys a number of the right size, and no interval."""
+    """``n epsilon`` below which the whole budget goes to the location (an order of magnitude), without an interval."""
     mixed: float = 1.2
-    """By how much a plan of several releases favors Gaussian noise: it composes better."""
+    """Number of releases in the comparison of Laplace and Gaussian plans: Gaussian noise composes better."""
 
 
 SHARES = MeanShares()
 
 
 def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise] | None:
-    """Releases of the default mean, by public arithmetic: the more rows, the smaller the part of the description.
+    """Releases of the default mean, by public arithmetic: with more rows, the share of the description is smaller.
 
     Pure releases add their epsilons, so shares of epsilon enter squared, and a selection of bounded range is worth four
-    times as much; shares of Gaussian plans are of rho. None where a location is all that the budget buys.
+    times as much; shares of Gaussian plans are of rho. None if the budget suffices only for a location.
     """
     pure = pure_is_better(d, epsilon, delta, parts=SHARES.mixed)
     multiplier = d / epsilon if pure else math.sqrt(d / 2) * gaussian_multiplier(epsilon, delta)
@@ -102,10 +102,10 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
 
 
 def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:
-    """Say what to expect of so few rows, before anything is charged."""
+    """Warn of too few rows, before anything is charged."""
     wanted = f"{math.ceil(SHARES.barely * multiplier)} rows, or a larger epsilon, would do"
     if rows < SHARES.location_only:
-        warn_utility(f"{n} rows are too few for an interval at this budget, only for a number of the right size; about {wanted}")
+        warn_utility(f"{n} rows are too few for an interval at this budget, only for an order of magnitude; about {wanted}")
     elif rows < SHARES.barely:
         warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
 
@@ -124,7 +124,7 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
 
     Notes
     -----
-    1. Private center c_j of every column, on ever finer public grids.
+    1. Private center c_j of every column, on successively finer public grids.
     2. Noisy counts of its rows at, above and below c_j by octave of the distance.
     3. Public: the ends of the interval with the smallest expected error, and the bias that clipping to it causes
        (``fattail.columns``).
@@ -149,11 +149,11 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
 
     columns, ends = settle_ends(curator, release, data, columns, counts, unit)
     low, high = np.array([(e.low, e.high) for e in ends]).T
-    # A length of zero would leave the curator nothing to hide, and one that rounds to zero nothing to add.
+    # The length must be positive, also after rounding, because it scales the noise.
     bound = np.maximum((high - low) / 2, np.maximum(np.maximum(np.abs(low), np.abs(high)) * 2.0**-50, 2.0**-140))
     clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data, anchor=[c.center for c in columns])
     raw = curator.release(release, clipped.to(release.norm))
-    noise = unit() * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or less where one row more is what is protected
+    noise = unit() * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or once under add-remove
     spread = np.array(
         [_spread(e, m - c.center, data.n, u, data.count_noise) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)]
     )
@@ -162,7 +162,7 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
 
 
 def _location(curator: Curator, data: PrivateData) -> Estimate:
-    """Numbers of the right size, and that nothing more is known."""
+    """The locations alone, with infinite intervals."""
     look = TopK("location", 1.0, count=data.d)
     curator.plan(look)
     center, _ = find_locations(curator, (look,), data)
@@ -183,7 +183,7 @@ def _spread(ends: Ends, mean: float, n: int, noise: float, count_noise: float) -
 
 
 def _warn(spread: Floats) -> None:
-    """Say where an interval is infinite, from releases alone."""
+    """Warn of infinite intervals, from releases alone."""
     unbounded = np.isinf(spread)
     if unbounded.all(axis=1).any():
         warn_utility(

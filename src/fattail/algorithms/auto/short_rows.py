@@ -3,8 +3,8 @@
 Short rows have short gradients. Gaussian noise on every column is then smaller than the noise
 of as many selections, so the scores themselves are released, and columns that stand out are
 fitted by steepest descent. Words are correlated and too many for a private moment matrix:
-each step is as long as a released curvature along it allows, and is taken only as far as the
-gradient exceeds its own noise.
+the length of each step is limited by a released curvature along it, and shortened by the share of the gradient that noise
+explains.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def short_rows_fit(
         if spread
         else float(max(expit(fit.intercept), expit(-fit.intercept)))
     )
-    # Rows beyond the radius are shortened, which costs nothing where most rows are as long: take a low one.
+    # Rows beyond the radius are shortened, which does little harm if most rows are equally long: a small radius is used.
     radius = HALF_OCTAVE * typical(curator, width, data, lambda b: np.sqrt(squared_lengths(b.X, feature_scale**-2.0)), c.middle)
     chosen, gradient, noise = _standing_out(curator, scores, data, fit, psi, radius, min(k, data.d))
     fit.add(chosen)
@@ -111,7 +111,7 @@ def short_rows_fit(
         fresh, noise_fresh = clipped_gradient(curator, gradients, data, fit, clip)
         if moved or t == 0:
             gradient, noise, seen = fresh[: fit.support.size], noise_fresh, 1
-        else:  # the same point again: the two gradients say more together
+        else:  # the same point again: the two gradients are combined
             gradient, seen = (seen * gradient + fresh[: fit.support.size]) / (seen + 1), seen + 1
     coef = np.zeros(data.d)
     coef[fit.support] = fit.theta / feature_scale[fit.support]
@@ -131,14 +131,14 @@ def _standing_out(
     released = curator.release(mechanism, mean)
     cut = noise * math.sqrt(2 * math.log(max(data.d / k, 2.0)))
     chosen = top_indices(released, max(1, min(k, int(np.sum(np.abs(released) > cut)))))
-    # The largest of many are large by luck as well: what exceeds the cut is signal.
+    # The largest of many scores are partly large by chance: only the excess over the cut is signal.
     return chosen, np.sign(released[chosen]) * np.maximum(np.abs(released[chosen]) - cut, 0.0), 0.0
 
 
 def _descend(
     curator: Curator, along: TopK, curved: Gaussian, data: PrivateData, fit: Fit, gradient: Floats, noise: float, weights: Floats
 ) -> bool:
-    """Step to the minimum along the weighted gradient; not at all if noise could explain the gradient."""
+    """Step to the minimum along the weighted gradient; no step if noise could explain the gradient."""
     direction = weights * gradient
     explained = noise**2 * (float(weights.sum()) + 2 * math.sqrt(2 * float(np.sum(weights**2))))
     descent = max(float(gradient @ direction) - explained, 0.0)
@@ -146,7 +146,7 @@ def _descend(
     def change(block: Block) -> Floats:
         return fit.along(block, direction)
 
-    # Most rows may have none of the columns: a step is no smaller than what one typical entry makes of it.
+    # Most rows may have none of the columns, so the size of a change is at least that of one typical entry.
     size = max(typical(curator, along, data, change, CONSTANTS.upper) / HALF_OCTAVE, fit.unit * float(np.max(np.abs(direction))))
 
     def curvature(block: Block) -> tuple[Any, None]:

@@ -1,10 +1,10 @@
 """Private center and scale of columns in any unit, from four rounds of counts.
 
-Round one counts each column by sign and octave, on a grid that was fixed before any data. It
-settles magnitudes, but a latitude is 47.5 with a spread of 0.1, so two more rounds zoom into
-uniform cells between the outer quantiles that the round before has shown. A fourth counts
-octaves of only those columns that seem constant, such as rare dummies; if there are none, it looks closer
-once more, unless nothing would be gained. A column that is constant but for too few rows to be seen against
+Round one counts each column by sign and octave, on a grid that was fixed before any data. It finds magnitudes. A latitude,
+however, is 47.5 with a spread of 0.1, so two more rounds use uniform cells between the outer quantiles of the previous round. A
+fourth counts
+octaves of only those columns that seem constant, such as rare dummies; if there are none, it refines the cells once more,
+unless that would gain nothing. A column that is constant but for too few rows to be seen against
 the noise gets an infinite scale: it is left out of the model rather than allowed to swamp it.
 """
 
@@ -23,15 +23,15 @@ from fattail.rows.data import Block, PrivateData
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int16]
 
-LOW, HIGH, SHIFT = -60, 64, 1  # octaves of round one, 2**SHIFT to a cell: what is smaller counts as zero
+LOW, HIGH, SHIFT = -60, 64, 1  # octaves of round one, 2**SHIFT to a cell; smaller magnitudes count as zero
 FINE = 32  # uniform cells of the later rounds, and one beyond either end
 TAIL = 0.15  # the spread is half the distance between this quantile and its mirror image
 ROUNDS = 4
-PRECISE = 0.005  # noise of counts, as a share of the rows, below which counting again is not worth a pass
-DUMMY = 20  # octaves of a hidden column among which ones must stand out; they are likelier than the others
+PRECISE = 0.005  # noise of counts, as a share of the rows, below which another count is not worth a pass
+DUMMY = 20  # octaves of a hidden column with a lower threshold, because they are more likely than the others
 
 # The next three were set by hand in the first versions; benchmarks/regression.py measures what they change.
-VISIBLE = 1.5  # standard deviations of the noise below which the count of a uniform cell is taken for zero
+VISIBLE = 1.5  # standard deviations of the noise below which the count of a uniform cell is set to zero
 HOPELESS = 1.5  # multiple of the rows; where a count must exceed even that to stand out, no column will
 MAJORITY = 0.6  # share of the rows that cells must surely hold before the next round looks only at them; below 1 - 2 TAIL
 LEAST_COUNT = 1e-9  # least divisor of a position within a cell: far below one row, so that it acts on empty cells only
@@ -48,7 +48,7 @@ def table(block: Block, with_y: bool) -> Floats:
 
 
 def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
-    """Whether not even all rows in one cell would stand out of the noise, so that every column gets an infinite scale.
+    """Whether even all rows in one cell would not exceed the noise, so that every column gets an infinite scale.
 
     Public arithmetic on what `center_and_scale` would compare if it had this share of the budget.
     """
@@ -59,8 +59,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     """Center and scale of every column; the response's come last.
 
     ``release`` is planned for four Gaussian releases. The scale is of the order of a standard
-    deviation for columns with light tails and below it for heavy ones; infinite means that
-    the column shows no variation.
+    deviation for columns with light tails and below it for heavy ones; infinite if no variation of the column is visible.
     """
     width = data.d + with_y
     noise = curator.noise(release, math.sqrt(2 * width))
@@ -69,7 +68,7 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
         return _kernels.octave_cells(table(block, with_y), LOW, SHIFT, _CELLS)
 
     coarse = curator.release(release, Histogram(2 * _CELLS + 1, width).counts(data, octave))
-    # No cell without rows passes: a false one would be off by many orders of magnitude.
+    # The threshold excludes all empty cells: a false one could be off by many orders of magnitude.
     seen = np.where(coarse > _certain(coarse.size) * noise, coarse, 0.0)
     for j in np.flatnonzero(seen.sum(axis=1) < data.n / 2):
         seen[j] = max(seen[j], _run_that_stands_out(coarse[j], noise, _certain(coarse.size)), key=np.sum)
@@ -90,10 +89,10 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
             center[j], scale[j] = _center_and_spread(edges[j], np.where(counts[j] < VISIBLE * noise, 0.0, counts[j]), data.n / 4)
             scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
             if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
-                scale[j] = math.inf  # constant, or too few rows differ to be seen in the noise
+                scale[j] = math.inf  # constant, or too few rows differ to be visible
         return center, scale
 
-    # Where few cells hold most rows, look closer; elsewhere count again and average.
+    # If few cells hold most rows, refine them; otherwise count again and average.
     once, edges = zoom(np.array([_span(_EDGES, counts) for counts in seen]))
     spans, close = _closer(once, edges, noise, data.n, 4)
     twice, edges = zoom(spans)
@@ -115,9 +114,9 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
 def _unhide(
     curator: Curator, release: Gaussian, data: PrivateData, with_y: bool, hidden: NDArray[np.intp], center: Floats, scale: Floats
 ) -> None:
-    """Count octaves of the hidden columns alone, and write center and scale of those that now show a spread.
+    """Count octaves of the hidden columns alone, and set center and scale of those whose spread is now visible.
 
-    The fewer columns are counted, the less noise do they need.
+    Fewer columns need less noise.
     """
 
     def octave(block: Block) -> Cells:
@@ -134,7 +133,7 @@ def _unhide(
 
 
 def _closer(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Spans to look at next: of the cells between the outer quantiles, where so many surely hold most rows, or the same."""
+    """The next spans: the cells between the outer quantiles if these surely hold most rows, otherwise the same as before."""
     narrow = np.array([_span(e, c, VISIBLE * noise) for e, c in zip(edges, counts, strict=True)])
     between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
     close = (counts * between).sum(axis=1) > MAJORITY * n + 3 * noise * math.sqrt(cells)
@@ -143,14 +142,14 @@ def _closer(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> 
 
 
 def _certain(cells: int) -> float:
-    """Height, in standard deviations, that the noise of so many cells does not reach."""
+    """Threshold, in standard deviations, that the noise of so many cells does not exceed."""
     return math.sqrt(2 * math.log(cells)) + 1
 
 
 def _run_that_stands_out(counts: Floats, noise: float, certain: float) -> Floats:
     """Counts of the run of octaves, of both signs, that stands out most; zeros if none does.
 
-    A column that spreads over octaves and both signs may show in no cell by itself.
+    A column that spreads over octaves and both signs may be visible in no single cell.
     """
     both = counts[:_CELLS][::-1] + counts[_CELLS + 1 :]
     best, inside = certain, np.zeros(_CELLS, dtype=bool)
@@ -183,7 +182,7 @@ def _span(edges: Floats, counts: Floats, threshold: float = 0.0) -> tuple[float,
 def _center_and_spread(edges: Floats, counts: Floats, least: float) -> tuple[float, float]:
     """Median and spread, 0 if one cell holds both quantiles; those of the whole grid if fewer than ``least`` rows are seen.
 
-    What is in the open cells at either end may lie anywhere: rather eight cells away than one.
+    Rows in the open cells at either end may lie anywhere; they are placed eight cells away.
     """
     cell = float(edges[2] - edges[1])
     if not counts.sum() > least:
@@ -199,8 +198,8 @@ def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: i
     alone = math.sqrt(float(np.sum(seen * away**2)) / max(float(seen.sum()), 1.0))
     if alone > 0 and not seen[_CELLS] > n / 2:
         return alone
-    # What is not zero may be spread over octaves few of which stand out: try runs of them. A scale too
-    # small would leave the longest rows to chance, one too large costs little beside leaving the column out.
+    # Nonzero rows may be spread over octaves of which few are significant, so runs of octaves are tested. A scale that is too
+    # small would clip the longest rows; one that is too large costs little compared with leaving the column out.
     best, spread = math.sqrt(2 * math.log(coarse.size * 64)) + 1.0, 0.0
     for length in (1, 2, 4):
         sums = np.convolve(np.where(away > 0, coarse, 0.0), np.ones(length), "valid")

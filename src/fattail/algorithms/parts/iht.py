@@ -1,7 +1,7 @@
-"""What the iterative hard-thresholding methods of the papers share: units, peeling, and the loop.
+"""Common parts of the papers' iterative hard-thresholding methods: units, peeling, and the loop.
 
-The papers assume that features and responses have about unit size. Where the user gives no
-clips, a tenth of the budget buys them: the typical size of a feature and of the response.
+The papers assume that features and responses have about unit size. If the user gives no clips, a tenth of the budget is spent
+on the typical size of a feature and of the response.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PEEL, VALUES = 0.8, 0.2
 
 @dataclass(frozen=True)
 class Options:
-    """Public choices of the papers' sparse methods; None leaves one to the library.
+    """Public parameters of the papers' sparse methods; None means the default.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class SparseUnits:
 
 def residual_rows(loss: Loss, w: Floats, level: float) -> Rows:
     """Gradient rows of a linear model, as (rows, derivative of the loss)."""
-    if type(loss) in (Squared, Huber):  # residuals, clipped or not: found while the rows are summed
+    if type(loss) in (Squared, Huber):  # residuals are computed while the rows are summed
         return lambda b: (b.X, Residual(w, np.asarray(b.y), level, loss.slope))
     return lambda b: (b.X, loss.derivative(b.dot(w) + level, b.y))
 

@@ -1,7 +1,7 @@
-"""What the methods for linear models share: private units for rows, and the way back.
+"""Common parts of the methods for linear models: private units for rows, and their inverse.
 
 A method works on rows u of about unit variance in every direction and on responses of about
-unit size; ``prepare`` finds such units privately and ``Problem`` undoes them.
+unit size; ``prepare`` finds such units privately, and ``Problem`` converts back.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Singles = NDArray[np.float32]
 LINEAR = Offered("linear")
 TEST = "tests/contracts/test_methods.py"
 DESCENT_NEEDS = Needs(targets=("real", "nonnegative", "labels"))  # a step is one over the curvature
-REACH = 4.0  # predictions of this size, in private units, are the largest that are considered
+REACH = 4.0  # largest predictions, in private units
 
-WIDEST = 500  # columns beyond which a matrix of moments is all noise
+WIDEST = 500  # number of columns above which a matrix of moments is all noise
 
-# A penalty, per column of unit scale, that leaves nothing of a coefficient. With much more of it the equations of a step
-# are singular in floating point, and a fit that is paid for would fail.
+# A penalty, per column of unit scale, for which coefficients are practically zero. With a much larger one the equations of a
+# step are singular in floating point, and a charged fit would fail.
 _STRONGEST = 1e12
 # Least eigenvalue of released second moments, in private units (an ordinary direction has about 1), where the noise sets no
 # higher one: inverse roots stay below a thousand. Set by hand in the first version; it acts only where there is hardly any noise.
@@ -43,7 +43,7 @@ _LEAST_EIGENVALUE = 1e-6
 
 @dataclass(frozen=True)
 class LinearFit:
-    """A linear model in the user's units, and what is known of its error."""
+    """A linear model in the user's units, and the covariance of its error."""
 
     coef: Floats
     intercept: float
@@ -54,7 +54,7 @@ class LinearFit:
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be minimized: loss, ridge penalty ``alpha / 2 |coef|^2``, ball of coefficients, intercept or not.
+    """The objective: loss, ridge penalty ``alpha / 2 |coef|^2``, ball of coefficients, intercept or not.
 
     For a logistic loss the response is 0, 1, or NaN where the label is neither of the two declared.
     """
@@ -79,7 +79,7 @@ class Target:
 
     @property
     def has_unit(self) -> bool:
-        """Whether responses are numbers that may be measured in any unit, from any center."""
+        """Whether responses are numbers with an arbitrary unit and center."""
         return self.loss.promise.target == "real"
 
 
@@ -87,8 +87,8 @@ class Target:
 class Frame:
     """The public map from rows to u: ``shape @ ((x - center) / scale, constant)``, and the weight of a row.
 
-    Rows longer than ``radius`` are weighted down so that their second moments are those of rows
-    pulled back to ``radius``.
+    Rows longer than ``radius`` are weighted down so that their second moments are those of rows projected to the ball of
+    ``radius``.
     """
 
     center: Floats
@@ -113,7 +113,7 @@ class Frame:
     def rows(self, block: Block) -> tuple[Singles, Floats, Floats]:
         """Rows u in single precision, their weights, and the lengths of the weighted rows.
 
-        Half the digits are far more than the noise leaves, and the product takes half the time.
+        Single precision is far more accurate than the noise, and the product takes half the time.
         """
         u, squares, length = self.shaped(block)
         weight = self.weights(squares)
@@ -175,7 +175,7 @@ class Problem:
         return rows
 
     def in_u(self, w: Floats) -> Floats:
-        """What ``w`` is in the units of steps."""
+        """``w`` in the units of steps."""
         if self.p > WIDEST:  # no moments were released, and u is z
             return w
         return np.asarray(np.linalg.lstsq(self.frame.shape.T, w, rcond=None)[0])
@@ -193,7 +193,7 @@ class Problem:
         shape = self.frame.shape
         slope = gradient + shape @ (self.ridge * w)
         if np.any(self.ridge):
-            # Implicit in the penalty, so that no penalty is too strong for the step.
+            # Implicit in the penalty, so that the step is stable for any penalty.
             slope = np.asarray(np.linalg.solve(np.eye(self.p) + step * (shape * self.ridge) @ shape.T, slope), dtype=np.float64)
         moved = w - step * shape.T @ slope
         if math.isfinite(reach):
@@ -209,7 +209,7 @@ class Problem:
         frame = self.frame
         unit, shift = np.append(self.size / frame.scale, self.size * frame.constant), -self.size * frame.center / frame.scale
 
-        def back(v: Floats) -> Floats:  # a diagonal map but for its last row: a matrix of it would cost as much as a fit
+        def back(v: Floats) -> Floats:  # a diagonal map except for its last row; a full matrix would cost as much as a fit
             out = np.asarray((unit * v.T).T)
             out[-1] += shift @ v[:-1]
             return out
@@ -218,7 +218,7 @@ class Problem:
         error = None if covariance is None else back(back(covariance).T).T
         if error is not None:
             hidden = np.flatnonzero(np.isinf(frame.scale))
-            error[hidden, hidden] = math.inf  # a column that was left out: nothing is known of its coefficient
+            error[hidden, hidden] = math.inf  # a column that was left out: its coefficient is unknown
         return LinearFit(theta[:-1], float(theta[-1] + self.level), n_iter, error)
 
     def with_shape(self, shape: Floats) -> Problem:
@@ -237,7 +237,7 @@ class Units:
     def planned(cls, p: int, columns: float = 0.06, moments: float = 0.1, radius: float = 1.5, shapes: int = 1) -> Units:
         """Releases for rows of ``p`` numbers.
 
-        The defaults serve the papers' descents. They were set by hand in the first version; ``benchmarks/regression.py``
+        The defaults are for the papers' descents. They were set by hand in the first version; ``benchmarks/regression.py``
         measures what they change.
 
         Parameters
@@ -247,7 +247,7 @@ class Units:
             Shares of the budget for the counts of columns, and for each matrix of second moments.
             ``defaults.DESCENT_SHARE`` is what they leave.
         radius : float
-            Length beyond which rows are pulled back, in units of ``sqrt(p)``, the root mean square length of rows whose
+            Length to which longer rows are projected, in units of ``sqrt(p)``, the root mean square length of rows whose
             columns have unit variance.
         shapes : int
             Matrices of second moments.
@@ -281,7 +281,7 @@ def prepare(
     size = size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
     if not target.intercept:
-        # Distances from zero are what the coefficients multiply.
+        # Without an intercept, coefficients multiply distances from zero.
         level, scale = 0.0, np.hypot(scale, center)
         center = np.zeros(p - 1)
     problem = Problem(target, Frame(center, scale, units.radius, np.eye(p), float(target.intercept)), level, size)
@@ -302,7 +302,7 @@ def reshape(
     def rows(block: Block) -> tuple[Singles, Floats | None]:
         if w is None:
             return frame.standard(block), None
-        # In units of the first matrix, so that no direction is lost in the noise.
+        # In units of the first matrix, so that the noise hides no direction.
         u, weight, _ = frame.rows(block)
         bend = loss.second(frame.predict(block, w), problem.response(block)) / loss.curvature
         return u, np.sqrt(weight * bend)
@@ -310,7 +310,7 @@ def reshape(
     moments = symmetric(curator.release(release, Gram(radius=frame.radius).mean(data, rows, width=problem.p)))
     noise = curator.noise(release, math.sqrt(2) * frame.radius**2 / data.n)
     values, vectors = np.linalg.eigh(moments)
-    # Below the size of the noise an eigenvalue says nothing.
+    # Eigenvalues below the noise are not meaningful.
     floor = max(noise * math.sqrt(2 * problem.p), _LEAST_EIGENVALUE)
     root = (vectors / np.sqrt(np.maximum(values, floor))).T
     if visible:
@@ -343,7 +343,8 @@ class Descent:
         return problem.move(w, gradient, self.step / problem.loss.curvature, REACH)
 
     def warn_if_short(self, problem: Problem) -> None:
-        """Say that the steps cannot reach the size of the response: its loss bends over far less than the response spreads.
+        """Warn that the steps cannot reach the size of the response: the curvature of the loss lies within a far smaller range
+        than the responses.
 
         In private units the response has size one, and no step is longer than the slope over the curvature. The units were
         released, so this is arithmetic on releases.
@@ -358,7 +359,7 @@ class Descent:
             )
 
     def bound(self, problem: Problem) -> float:
-        """By default what responses of unit size suggest; labels vary by a quarter at most."""
+        """The moment bound; by default that of responses of unit size. Labels have a variance of at most a quarter."""
         if self.moment_bound is not None:
             return self.moment_bound
         return 0.25 if problem.target.labels else 2.0

@@ -1,4 +1,4 @@
-"""Private second moments of chosen columns: a matrix where it can be afforded, else a diagonal."""
+"""Private second moments of chosen columns: a matrix if the budget allows it, otherwise a diagonal."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ Floats = NDArray[np.float64]
 _NOISE_POWER = 1.5
 # Set by hand in the first version; benchmarks/sparse.py measures what they change. The least mean square of a column, as a share
 # of what it has where rows of the length ``radius`` spread evenly over the columns; and the least eigenvalue, as a share of the
-# mean square: less would come of noise or of columns that say almost the same.
+# mean square: smaller ones would come from noise or from nearly collinear columns.
 _LEAST_SQUARE, _LEAST_EIGENVALUE = 0.1, 0.2
-# Eigenvalues below this are zero to every purpose; the inverse and its products stay finite.
+# Eigenvalues below this count as zero; the inverse and its products stay finite.
 _FLOOR = 1e-250
-# Smallest eigenvalue over the largest: what rounding in double precision leaves of it, with a margin for a few hundred columns.
+# Least ratio of the smallest eigenvalue to the largest that is accurate in double precision, with a margin for a few hundred
+# columns.
 _ROUNDING = 1e-12
 
 
 def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: Fit, radius: float) -> Floats:
-    """Inverse of the second moments of the chosen columns, rows pulled back to ``radius``, from a release that they can afford.
+    """Inverse of the second moments of the chosen columns, rows projected to the ball of ``radius``, from a release that fits
+    the budget.
 
-    The whole matrix where its noise is small against its trace (public arithmetic), else its
-    diagonal. Off-diagonal terms and differences between columns are shrunk to 0 by the share
+    The whole matrix where its noise is small against its trace (public arithmetic), otherwise its diagonal. Off-diagonal terms
+    and differences between columns are shrunk to 0 by the share
     of them that noise explains (James and Stein 1961).
     """
     k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
@@ -62,7 +64,7 @@ def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: 
 
 
 def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, radius: float) -> tuple[Floats, float]:
-    """Released mean square of each chosen column, rows pulled back to ``radius``; and its noise."""
+    """Released mean square of each chosen column, with rows projected to the ball of ``radius``; and its noise."""
 
     def rows(block: Block) -> tuple[Any, None]:
         Z = fit.columns(block)
