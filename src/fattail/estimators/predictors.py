@@ -66,13 +66,13 @@ class LinearPredictor(PrivateEstimator):
         return Summary.of(self, names, confidence, joint)
 
     def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
-        """Name the columns that take no part in the model, as the released counts show no spread of theirs."""
+        """Name the columns that are left out of the model because the released counts show no spread of theirs."""
         if hidden.size:
             names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
             listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
             warn_utility(
-                f"no spread shows at epsilon={self.epsilon:g} in {hidden.size} of {self.n_features_in_} columns ({listed}): "
-                "their coefficients are 0 and their intervals infinite"
+                f"no spread is visible above the noise in {hidden.size} of {self.n_features_in_} columns ({listed}) at "
+                f"epsilon={self.epsilon:g}: their coefficients are 0 and their intervals infinite"
             )
 
     def __sklearn_tags__(self) -> Any:

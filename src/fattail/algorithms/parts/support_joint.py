@@ -131,9 +131,9 @@ class JointSupport:
 
     def finish(self, joint: JointFit, guard: Gaussian, mean: Gaussian, squares: Gaussian, sparsity: int | None) -> SparseFit:
         """Check, intercept and standard errors of the last rounds; then without the coefficients that are noise."""
+        joint.measure(squares, self.chosen)
         joint.guard(guard, self.chosen)
-        intercept = joint.move_intercept(mean, self.chosen)
-        fit = joint.fit(joint.squares(squares, self.chosen), intercept, self.data.n, 0)
+        fit = joint.fit(joint.move_intercept(mean, self.chosen), 0)
         # Noise alone makes the largest of d / k estimates about so many standard errors large.
         least = max(DEFAULTS.least_z, math.sqrt(2 * math.log(self.data.d / self.support.size)))
         fit = eliminated(fit, sparsity or self.support.size, least)
