@@ -10,6 +10,7 @@ from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, Problem, Target
 from fattail.losses import Squared
 from fattail.privacy import Curator
+from fattail.results.model_files import load_model, save_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 
@@ -167,3 +168,35 @@ def test_a_faint_coefficient_of_a_heavy_column_is_given_up_and_its_neighbor_take
     assert joint.w[1] not in (0, 0.1)
     error = joint.fit(0.0, 1).covariance
     assert error[0, 0] > 0.01 + 0.09**2
+
+
+def test_a_row_far_beyond_what_was_seen_is_not_predicted_by_an_error(tmp_path):
+    """One row in 4,000 lies a thousand scales out: no release shows it, and its slope is noise (a table of gifts: R2 of -11)."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 4))
+    y = X @ [1.0, 0.5, 0.0, 0.0] + rng.normal(size=4_000)
+    model = DPLinearRegression(random_state=0).fit(X, y)
+    low, high = model.response_range_
+    assert low < y.min() and high > y.max()
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+    far = np.array([[0.0, 0.0, 1e4, -1e4], [1e300, 0, 0, 0]])
+    assert np.all((model.predict(far) >= low) & (model.predict(far) <= high))
+    assert high - low < 4 * np.ptp(y)
+    again = load_model(save_model(model, tmp_path / "model.json"))
+    np.testing.assert_array_equal(again.predict(far), model.predict(far))
+
+
+def test_a_precise_fit_may_predict_far_beyond_what_was_seen():
+    rng = np.random.default_rng(1)
+    X = rng.pareto(1.6, size=(20_000, 2))
+    y = X.sum(axis=1) + 0.01 * rng.normal(size=20_000)
+    model = DPLinearRegression(random_state=0).fit(X, y)
+    far = np.array([[100.0, 0.0]])
+    assert abs(model.predict(far)[0] - 100) < 30
+
+
+def test_without_a_visible_response_predictions_are_linear():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, 2))
+    model = DPLinearRegression(random_state=0).fit(X, np.zeros(500))
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)

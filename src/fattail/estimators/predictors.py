@@ -96,9 +96,14 @@ class Responses(Scores, RegressorMixin):  # type: ignore[misc]
     """Numbers as answers; put it before a ``LinearPredictor``."""
 
     def predict(self, X: Any) -> Floats:
-        """Predicted responses of new rows; costs no budget."""
+        """Predicted responses of new rows; costs no budget.
+
+        Where the fit has a ``response_range_``, predictions are kept within it: a row far beyond those that the fit could see
+        would otherwise be predicted by the error of a coefficient.
+        """
         responses: Floats = self._loss().promise.response(self._linear(X))
-        return responses
+        low, high = getattr(self, "response_range_", (-np.inf, np.inf))
+        return np.clip(responses, low, high)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

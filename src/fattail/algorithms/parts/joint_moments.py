@@ -310,7 +310,17 @@ class JointFit:
         covariance = np.zeros((self.shown.size, self.shown.size))
         covariance[np.ix_(self.shown, self.shown)] = self.covariance
         covariance[-1, -1] = max(covariance[-1, -1], intercept)
-        return self.problem.solution(self.full, n_iter, covariance)
+        return replace(self.problem.solution(self.full, n_iter, covariance), response_range=self.response_range)
+
+    @property
+    def response_range(self) -> tuple[float, float]:
+        """The seen reach of the response around its center, times its scale over that of the residuals.
+
+        A fit that explains little has no business beyond the responses; a precise one may be right far out.
+        """
+        (low, high), level = self.problem.reach, self.problem.level
+        stretch = 1 / min(self.unit, 1.0)
+        return min(level - stretch * (level - low), level), max(level + stretch * (high - level), level)
 
 
 def beyond(size: float, clip: float) -> float:
