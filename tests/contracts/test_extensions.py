@@ -2,6 +2,7 @@
 
 import sqlite3
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from docs.extend.sqlite_source import SQLite
 from docs.extend.tanh import Tanh
 from fattail import audit, catalog
 from fattail.estimators.linear import LinearRegressor
-from fattail.losses import Loss, Promise, check_loss
+from fattail.losses import Loss, Promise, Squared, check_loss
 from fattail.privacy import Budget
 from fattail.rows.data import PrivateData
 
@@ -276,3 +277,19 @@ def test_the_tanh_robustifier_has_the_value_it_says():
     mean = Tanh(scale=[1.0, 3.0], center=0.5).mean(PrivateData(x))
     expected = 0.5 + np.mean([1.0, 3.0] * np.tanh((x - 0.5) / [1.0, 3.0]), axis=0)
     np.testing.assert_allclose(mean.offset + mean.unit * mean._value, expected, atol=1e-8)
+
+
+def test_the_sparse_default_refuses_a_loss_that_it_would_ignore():
+    """Its steps are made for two losses; a third one is refused with a sentence before data are read."""
+
+    @dataclass(frozen=True)
+    class Lopsided(Squared):
+        def derivative(self, z, y):
+            return np.asarray(z - y, dtype=np.float64)
+
+    class Model(fattail.DPSparseRegressor):
+        def _loss(self):
+            return Lopsided()
+
+    with pytest.raises(ValueError, match=r"serves the losses Squared and Logistic only, whose curvature.*got Lopsided"):
+        Model(1).fit(None, None)

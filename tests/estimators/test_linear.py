@@ -395,3 +395,44 @@ def test_a_lone_count_of_noise_does_not_widen_the_clip():
     X = np.column_stack([age, south]).astype(float)
     unlucky = DPLinearRegression(epsilon=4.0, random_state=109).fit(X, cost)
     np.testing.assert_allclose(unlucky.coef_, [50, 400], rtol=0.1)
+
+
+UNITS, SLOPES = np.array([1e-2, 1.0, 1e2, 1e4]), np.array([1.2, -0.8, 0.5, 0.0])
+
+
+def rare(rng, n, level):
+    """Columns in units of their own and a rare label; how much of the log-loss its slopes explain is about an eighth."""
+    Z = np.column_stack([rng.normal(size=(n, 2)), rng.standard_t(4, (n, 2)) / 2**0.5])
+    y = (rng.random(n) < 1 / (1 + np.exp(-(Z @ SLOPES + level)))).astype(int)
+    return UNITS * (3 + Z), y
+
+
+@pytest.mark.parametrize(("level", "least"), [(-5.5, 0.95), (5.5, 0.95), (-7.0, 0.6)])
+def test_rare_labels_keep_most_of_what_can_be_gained(level, least):
+    """Steps from even odds once ended far from one in a hundred, and worse than a constant at one in five hundred."""
+    rng = np.random.default_rng(0)
+    X, y = rare(rng, 50_000, level)
+    test, label = rare(rng, 50_000, level)
+    constant, truth = np.log(y.mean() / (1 - y.mean())), (test / UNITS - 3) @ SLOPES + level
+
+    def loss(z):
+        return np.mean(np.logaddexp(0, z) - label * z)
+
+    kept, covered = [], []
+    for seed in range(3):
+        model = DPLogisticRegression(epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y)
+        kept.append((loss(constant) - loss(model.decision_function(test))) / (loss(constant) - loss(truth)))
+        table = model.summary()
+        aim = SLOPES / UNITS
+        covered.append(np.mean((table.low[:-1] <= aim) & (aim <= table.high[:-1])))
+        assert abs(np.mean(model.predict_proba(test)[:, 1]) / label.mean() - 1) < 0.5
+    assert np.median(kept) > least and np.mean(covered) >= 0.75
+
+
+def test_separable_labels_do_not_explode():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(20_000, 3))
+    for cut in (0.0, 2.6):
+        y = (X[:, 0] > cut).astype(int)
+        model = DPLogisticRegression(epsilon=1.0, delta=1e-5, random_state=0).fit(X, y)
+        assert np.linalg.norm(model.coef_) < 50 and np.corrcoef(model.decision_function(X), X[:, 0])[0, 1] > 0.8

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.lengths import LOWEST, OCTAVES, PER_OCTAVE, codes, middles, seen
@@ -29,6 +29,17 @@ Floats = NDArray[np.float64]
 WIDE, WIDE_SLOPES, WIDE_TAILS, WIDE_ROW, WIDE_MEAN = 0.4, 0.75, 0.1, 0.05, 0.1
 # Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
+# Share up to which a label is rare; and the rarer label over the other, by weight: at 1 to 9, 0.9 of its information is left.
+FREQUENT, RARE = 0.03, 1 / 9
+# Bound on predictions when the mean prediction is brought to the share of positives: few rows are likelier.
+LIKELIEST = 0.5
+# Variance of predictions that noise makes, in log-odds squared, up to which the curvature of a rare label is looked at again.
+NOISY = 0.02
+# Factor of the odds by which a calibration moves them, at most.
+MOST_SHIFT = 8.0
+# Curvature that steps assume for a rare label, over that of the model without columns: short steps do not overshoot in the few
+# rows that are likely (1, 1.5, 2.5 and 4 were tried: ``benchmarks/results/rare_labels.md``).
+ROOM = 2.5
 # Clips that are tried, in units of the response.
 CLIPS = 2.0 ** (np.arange(-20, 21) / 2)
 TAIL = 3  # octaves beyond a wide clip that hold nearly all rows beyond it: a tail of index two leaves one in 64 of them
@@ -57,10 +68,45 @@ class Model:
         self.noise = self.sampling = 0.0  # variances of w, per coordinate of u
         self.last = Choice(1.0, 1.0, 1.0, 1.0)
         self.intercept = 0.0  # further variance of the intercept
+        # Labels: weights of zeros and ones, their mean, and what they add to the log-odds.
+        self.cases, self.mass, self.offset = (1.0, 1.0), 1.0, 0.0
+        self.drawn = 0.0  # privacy noise before shrinkage
+        self.taken = 0.0  # variance that stands for what shrinkage took away, per coordinate of u
+
+    def balance(self, share: float) -> None:
+        """Start labels from the model without columns, and weight the frequent label down to `RARE` of the rarer one.
+
+        Rare labels make steps unstable: the curvature of a row changes by orders of magnitude as it moves. Weighted, one in ten
+        is positive; slopes stay what they are, the intercept moves by the log of the weight, and a tenth of the information is
+        lost. ``share`` is the released share of positives.
+        """
+        if min(share, 1 - share) > FREQUENT:
+            return
+        ones, zeros = min((1 - share) / (RARE * share), 1.0), min(share / (RARE * (1 - share)), 1.0)
+        self.cases = zeros, ones
+        self.mass = share * ones + (1 - share) * zeros
+        self.offset = math.log(zeros / ones)
+        even = share * ones / self.mass
+        self.w = np.append(self.w[:-1], logit(even))
+        self.bend = ROOM * even * (1 - even)
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether one label is weighted down."""
+        return self.mass < 1
+
+    @property
+    def is_rare_or_noise(self) -> bool:
+        """Whether steps have to be shrunk: noise moves predictions by more than one in log-odds, or a label is rare."""
+        return self.is_rare or self.noise * self.p > 1
 
     def reshape(self, release: Gaussian) -> None:
         """Second moments weighted with the loss's curvature at the present fit."""
-        if self.p <= WIDEST:
+        if self.p > WIDEST:
+            return
+        if self.is_rare and self.drawn * self.p > NOISY:  # steps would be too long in the few rows that noise makes likely
+            self.curator.waive(release)
+        else:
             self.problem = reshape(self.curator, release, self.some, self.problem, self.w)
             self.bend, self.renewals = 1.0, self.renewals + 1
 
@@ -88,18 +134,49 @@ class Model:
         self.w = self.problem.move(self.w, -released, damping / best.curvature)
         self.noise = (1 - damping) ** 2 * self.noise + (damping * noise / best.curvature) ** 2
         # In units of a renewed shape a row has one unit of information: no estimate varies less than it allows.
-        self.sampling = max(best.square / best.curvature**2, 1.0 if self.renewals else 0.0) / n
+        self.sampling = max(best.square / best.curvature**2, 1.0 / self.mass if self.renewals else 0.0) / n
+
+    def calibrate(self, release: Gaussian, share: float) -> None:
+        """Move the intercept so that the mean prediction is the released share of positives, as far as its noise allows."""
+        if not self.is_rare:
+            for _ in range(release.count):
+                self.curator.waive(release)
+            return
+        problem, w, offset, rarer = self.problem, self.w, self.offset, min(share, 1 - share)
+
+        def predictions(block: Block) -> tuple[Floats, None]:
+            z = problem.frame.predict(block, w) + offset
+            return expit(z if share <= 0.5 else -z)[:, None], None
+
+        for _ in range(release.count):
+            mean = Clip(center=LIKELIEST / 2, bound=LIKELIEST / 2).mean(self.data, predictions, width=1).to("l2")
+            noise = self.curator.noise(release, mean.sensitivity)
+            found = float(np.clip(self.curator.release(release, mean)[0], max(noise, rarer / MOST_SHIFT), MOST_SHIFT * rarer))
+            shift = (logit(min(rarer, LIKELIEST)) - logit(min(found, LIKELIEST))) / (1 + (noise / rarer) ** 2)
+            offset += shift if share <= 0.5 else -shift
+        self.offset = offset
+
+    def shrink(self) -> None:
+        """Shrink slopes by the share of their square that noise explains (James and Stein 1961)."""
+        slopes = self.problem.in_u(np.append(self.w[:-1], 0.0))
+        square = float(slopes @ slopes)
+        keep = max(0.0, 1.0 - self.p * self.noise / max(square, TINY))
+        self.w = np.append(keep * self.w[:-1], self.w[-1])
+        self.drawn, self.noise = self.noise, keep**2 * self.noise
+        # What is taken away is as uncertain as the noise.
+        self.taken = (1 - keep) ** 2 * square / self.p
 
     def gradient(self, release: Gaussian, best: Choice, data: PrivateData) -> Floats:
         """Mean of clipped residuals times pulled-back rows."""
-        problem, w = self.problem, self.w
+        problem, w, (zeros, ones) = self.problem, self.w, self.cases
 
         def rows(block: Block) -> tuple[Singles, Floats]:
             u, weight, length = problem.frame.rows(block)
             response, prediction = problem.response(block), problem.frame.predict(block, w)
-            if problem.target.logistic:  # labels are 0 or 1, so a residual is at most max(p, 1 - p)
+            if problem.target.logistic:  # labels are 0 or 1, so a weighted residual is the larger of two at most
                 chance = expit(prediction)
-                slope, length = response - chance, length * np.maximum(chance, 1 - chance)
+                slope = np.where(response > 0, ones, zeros) * (response - chance)
+                length = length * np.maximum(zeros * chance, ones * (1 - chance))
             else:
                 slope = np.clip(response - prediction, -best.clip, best.clip)
             return u, slope * weight * np.minimum(1.0, best.radius / np.maximum(length, TINY))
@@ -124,9 +201,13 @@ class Model:
 
     def fit(self, steps: int) -> LinearFit:
         """The fit in the user's units."""
-        covariance = self.problem.spread(np.full(self.p, self.noise + self.sampling))
+        variance = np.full(self.p, self.noise + self.sampling + self.taken)
+        if self.is_rare and not self.renewals:
+            # Short steps leave an error: no less than if they had been long enough, with all of their noise.
+            variance = ROOM**2 * variance
+        covariance = self.problem.spread(variance)
         covariance[-1, -1] += self.intercept
-        return self.problem.solution(self.w, steps, covariance)
+        return self.problem.solution(np.append(self.w[:-1], self.w[-1] + self.offset), steps, covariance)
 
 
 @dataclass(frozen=True)
@@ -232,7 +313,7 @@ def _best(model: Model, noise: float) -> Choice:
     variance = pulled**2 @ share
     if model.problem.target.logistic:
         # A label's variance is the curvature of its loss, which the second matrix contains.
-        clips, kept, square = np.ones(1), np.full(1, model.bend), np.full(1, model.bend)
+        clips, kept, square = np.ones(1), np.full(1, model.bend * model.mass), np.full(1, model.bend * model.mass)
         variance = variance / total
     else:
         share, size = model.residuals
@@ -242,12 +323,14 @@ def _best(model: Model, noise: float) -> Choice:
         variance = variance / model.p
     error = square[:, None] * variance / model.data.n + (noise * clips[:, None] * radii) ** 2
     # A clip below the first quartile of residuals has too little curvature to trust.
-    error = np.where(kept[:, None] >= 0.25, error / (np.maximum(kept, LEAST_CURVATURE)[:, None] * curvature) ** 2, math.inf)
+    least = LEAST_CURVATURE * model.mass
+    least_kept = 0.0 if model.problem.target.logistic else 0.25
+    error = np.where(kept[:, None] >= least_kept, error / (np.maximum(kept, least)[:, None] * curvature) ** 2, math.inf)
     if not np.any(np.isfinite(error)):
         return Choice(float(clips[len(clips) // 2]), math.sqrt(model.p), 0.5, 1.0)
     i, j = np.unravel_index(int(np.argmin(error)), error.shape)
-    kept_curvature = float(max(kept[i], LEAST_CURVATURE) * curvature[j])
+    kept_curvature = float(max(kept[i], least) * curvature[j])
     if model.renewals > 1:
         # Rows whose label is all but certain are by now the longest, and have no curvature to lose.
-        kept_curvature = max(kept_curvature, RENEWED_CURVATURE)
+        kept_curvature = max(kept_curvature, RENEWED_CURVATURE * model.mass)
     return Choice(float(clips[i]), float(radii[j]), kept_curvature, float(square[i] * variance[j]))
