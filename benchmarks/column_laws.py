@@ -236,3 +236,28 @@ REPORTING: dict[str, Law] = {
     "Laplace": Law(lambda r, n: r.laplace(2.0, 1.5, n), 2.0),
     "logistic mixture": Law(lambda r, n: r.logistic(0, np.where(r.random(n) < 0.9, 1.0, 6.0), n), 0.0),
 }
+
+LATE: dict[str, Law] = {
+    "yes/no .12": yes_no(0.12),
+    "yes/no .985": yes_no(0.985),
+    "ratings 1..5, most 5": codes([1, 2, 3, 4, 5], [0.08, 0.04, 0.08, 0.2, 0.6]),
+    "visits, Poisson .08": poisson(0.08),
+    "children": codes([0, 1, 2, 3, 4, 5, 6], [0.42, 0.2, 0.24, 0.09, 0.03, 0.015, 0.005]),
+    "blood pressure": Law(lambda r, n: np.round(r.normal(128, 17, n)), 128.0),
+    "minutes, rounded to 5": Law(lambda r, n: 5.0 * r.integers(1, 37, n), 92.5),
+    "months 1..12": whole(1, 12),
+    "birth years": Law(lambda r, n: 1990.0 - np.floor(r.gamma(4.0, 9.0, n)), math.nan),
+    "income in thousands, 3 % -1": atom_and(-1.0, 0.03, lambda r, n: r.lognormal(3.4, 0.7, n), math.exp(3.4 + 0.49 / 2)),
+    "debt, 70 % none": inflated(0.7, 8.5, 1.1),
+    "temperature": clusters([4.0, 21.0], [0.4, 0.6], 5.0),
+    "longitudes": normal(-73.97, 0.04),
+    "file sizes": pareto(1.5, 4096.0),
+    "score, 8 % at 0, 5 % at 100": atom_and(
+        0.0, 0.08, lambda r, n: np.where(r.random(n) < 0.054, 100.0, r.normal(62, 11, n)), 64.052
+    ),
+    "differences": student(2.8, 0.0, 120.0),
+}
+"""Written after all constants were set, and run once."""
+LATE["birth years"] = LATE["birth years"]._replace(
+    mean=float(LATE["birth years"].draw(np.random.default_rng(1), 4_000_000).mean())
+)

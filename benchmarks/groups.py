@@ -80,8 +80,7 @@ def by_groups(law: Law, scales: np.ndarray, trials: int, first: int = 0) -> dict
         answer = fattail.mean(x, by=CODES, groups=list(range(GROUPS)), epsilon=EPSILON, delta=DELTA, random_state=trial)
         low, high = answer.interval.T
         errors.append((answer.value - truth) ** 2)
-        if trial < first + 10:
-            told.append(told_clip(x, truth))
+        told.append(told_clip(x, truth))
         law_in.append((low <= law.mean * scales) & (law.mean * scales <= high))
         rows_in.append((low <= truth) & (truth <= high))
         widths.append(high - low)
@@ -196,7 +195,7 @@ def main() -> None:
             f"(least {min(line['row coverage'] for line in some):.2f})"
         )
     compared = [
-        {"law": name, "n": n, "trials": 4 * trials, **differences(law, n, 4 * trials, 10_000 * k)}
+        {"law": name, "n": n, "trials": 10 * trials, **differences(law, n, 10 * trials, 10_000 * k)}
         for k, (name, law) in enumerate(laws.items())
         if name in DIFFERENCES
         for n in (3_000, 12_000)

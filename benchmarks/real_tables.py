@@ -118,9 +118,9 @@ def split(table, seed):
     return X[order[:cut]], y[order[:cut]], X[order[cut:]], y[order[cut:]]
 
 
-def score(X, y, coef, intercept):
+def score(X, y, coef, intercept, response_range=(-1e100, 1e100)):
     with np.errstate(all="ignore"):
-        error = np.mean((y - np.clip(X @ coef + intercept, -1e100, 1e100)) ** 2)
+        error = np.mean((y - np.clip(X @ coef + intercept, *response_range)) ** 2)
     return float(1 - error / np.var(y)) if np.isfinite(error) else -1e200
 
 
@@ -128,7 +128,7 @@ def auto(X, y, epsilon, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)
         model = DPLinearRegression(epsilon=epsilon, delta=DELTA, random_state=seed).fit(X, y)
-    return model.coef_, model.intercept_
+    return model.coef_, model.intercept_, getattr(model, "response_range_", (-1e100, 1e100))
 
 
 def deviations(X):

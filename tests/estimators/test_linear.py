@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning, audit
 from fattail.algorithms.auto import linear as auto_linear
-from fattail.algorithms.parts import newton
+from fattail.algorithms.parts import lengths
 from fattail.algorithms.parts.columns import center_and_scale
 from fattail.privacy import Budget, BudgetExceededError, Curator, Gaussian
 from fattail.rows.data import PrivateData
@@ -387,7 +387,7 @@ def test_penalty_and_ball_shrink():
 def test_a_lone_count_of_noise_does_not_widen_the_clip():
     """Counts of 4 to 6 noises turn up by chance in one fit of a hundred; believed, they put 1e9 into the coefficients."""
     counts = np.array([0.0, 50, 400, 300, 20, 5, 1, 0, 0, 5.5, 0, 0])
-    assert np.flatnonzero(newton._seen(counts, 1.0, 1)).tolist() == [1, 2, 3, 4, 5]
+    assert np.flatnonzero(lengths.seen(counts, 1.0, 1)).tolist() == [1, 2, 3, 4, 5]
 
     rng = np.random.default_rng(7)
     age, south = rng.uniform(20, 80, 4000), rng.choice(["north", "south"], 4000) == "south"

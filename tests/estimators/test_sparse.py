@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fattail
-from fattail import DPSparseClassifier, DPSparseRegressor, audit
+from fattail import DPSparseClassifier, DPSparseRegressor, UtilityWarning, audit
 from fattail.algorithms.parts.support_fit import Fit
 from fattail.losses import Logistic
 
@@ -258,3 +258,49 @@ def test_rows_that_mostly_miss_the_chosen_columns_do_not_blow_up_the_step(cls):
     for seed in range(3):
         coef = np.ravel(cls(sparsity=50, epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y).coef_)
         assert np.linalg.norm(coef - beta) < 4 * np.linalg.norm(beta)
+
+
+def house_table(rng, n=8000, noise=100):
+    """Columns in units of their own, around centers of their own, correlated, among columns of noise; and a price."""
+    size = 2000 * np.exp(0.4 * rng.normal(size=n))
+    rooms = np.round(size / 700 + rng.normal(size=n))
+    year = 1970 + 28 * rng.random(size=n)
+    latitude = 47.5 + 0.14 * rng.normal(size=n)
+    rest = np.column_stack([1e-3 * rng.standard_t(4, (n, noise // 2)), 50 + 5 * rng.normal(size=(n, noise // 2))])
+    price = 250 * size + 2e3 * (year - 1970) + 2e6 * (latitude - 47.5) + 1e5 * rng.standard_t(4, n)
+    return np.column_stack([size, rooms, year, latitude, rest]), price
+
+
+def test_a_table_in_raw_units_is_fitted_among_columns_of_noise():
+    """Units of dollars and years around centers far from zero once ended in predictions far beyond any price."""
+    rng = np.random.default_rng(0)
+    X, y = house_table(rng)
+    test, price = house_table(rng)
+    for seed in range(4):
+        model = DPSparseRegressor(epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y)
+        assert 1 - np.var(price - model.predict(test)) / np.var(price) > 0.85  # least squares: 0.865
+        assert abs(np.mean(price - model.predict(test))) < 0.1 * np.std(price)
+        assert 0 in model.support_ and model.support_.size < 10
+
+
+def test_standard_errors_of_chosen_columns_cover():
+    rng = np.random.default_rng(1)
+    covered, told = [], []
+    for seed in range(12):
+        X, y = house_table(rng, noise=40)
+        model = DPSparseRegressor(epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y)
+        table = model.summary()
+        assert np.all(np.isfinite(model.standard_errors_[model.support_]))
+        covered.append(table.low[0] < 250 < table.high[0])
+        told.append(table.standard_error[0])
+    assert np.mean(covered) >= 0.75 and np.median(told) < 15
+
+
+def test_columns_without_spread_are_named_and_infinite():
+    rng = np.random.default_rng(2)
+    X, y = house_table(rng, n=20_000, noise=10)
+    X[:, 5] = 7.0
+    with pytest.warns(UtilityWarning, match="x5"):
+        model = DPSparseRegressor(epsilon=4.0, delta=1e-5, random_state=0).fit(X, y)
+    assert model.coef_[5] == 0 and np.isinf(model.standard_errors_[5])
+    assert "x5" not in model.summary().names

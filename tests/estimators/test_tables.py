@@ -10,6 +10,7 @@ from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, Problem, Target
 from fattail.losses import Squared
 from fattail.privacy import Curator
+from fattail.results.model_files import load_model, save_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 
@@ -95,6 +96,27 @@ def test_intervals_cover_where_residuals_vary_and_where_columns_go_together(law,
     assert np.mean(hits) >= 0.88
 
 
+def curved(n, rng):
+    """A slope that grows with a skewed column: the best linear prediction depends on the longest rows."""
+    X = rng.gamma(2.0, size=(n, 3)) * np.array([1.0, 50.0, 1000.0])
+    return X, X[:, 0] + 0.3 * X[:, 0] ** 2 + 0.02 * X[:, 1] + rng.normal(size=n)
+
+
+def uneven(n, rng):
+    X = np.column_stack([rng.gamma(1.5, size=n), rng.normal(size=n), rng.random(n) < 0.2])
+    return X, X @ [1.0, 0.5, 2.0] + rng.normal(size=n) * (0.2 + X[:, 0] + 2 * X[:, 2])
+
+
+@pytest.mark.parametrize(("law", "least"), [(curved, 0.8), (uneven, 0.9)])
+def test_intervals_cover_the_best_linear_prediction_where_the_model_is_wrong(law, least):
+    X, y = law(1_000_000, np.random.default_rng(0))
+    truth, hits = np.linalg.lstsq(np.column_stack([X, np.ones(y.size)]), y, rcond=None)[0][:-1], []
+    for seed in range(20):
+        low, high = DPLinearRegression(epsilon=2.0, random_state=seed).fit(*law(20_000, np.random.default_rng(seed))).interval_.T
+        hits.append((low <= truth) & (truth <= high))
+    assert np.mean(hits) >= least
+
+
 def test_predictions_add_up_to_the_total():
     for seed in range(5):
         X, y = table(20_000, np.random.default_rng(seed))
@@ -140,8 +162,41 @@ def test_a_faint_coefficient_of_a_heavy_column_is_given_up_and_its_neighbor_take
     joint = JointFit(Curator(1.0, 1e-6, random_state=0), problem)
     joint.shape = np.eye(4) + 0.5 * np.eye(4, k=1)  # errors of neighbors go together
     joint.error, joint.w = np.full(4, 0.01), np.array([0.1, 0.1, 0.1, 0.0])
+    joint.covariance = 0.01 * np.eye(4)
     joint.drop(np.array([2.0, 1.0, 2.0]), 1.3, 1.5)
     assert joint.w[0] == 0 and joint.w[2] == 0  # heavy and faint
     assert joint.w[1] not in (0, 0.1)
-    error = joint.fit(np.ones(4), 0.0, 10**9, 1).covariance
+    error = joint.fit(0.0, 1).covariance
     assert error[0, 0] > 0.01 + 0.09**2
+
+
+def test_a_row_far_beyond_what_was_seen_is_not_predicted_by_an_error(tmp_path):
+    """One row in 4,000 lies a thousand scales out: no release shows it, and its slope is noise (a table of gifts: R2 of -11)."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 4))
+    y = X @ [1.0, 0.5, 0.0, 0.0] + rng.normal(size=4_000)
+    model = DPLinearRegression(random_state=0).fit(X, y)
+    low, high = model.response_range_
+    assert low < y.min() and high > y.max()
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+    far = np.array([[0.0, 0.0, 1e4, -1e4], [1e300, 0, 0, 0]])
+    assert np.all((model.predict(far) >= low) & (model.predict(far) <= high))
+    assert high - low < 4 * np.ptp(y)
+    again = load_model(save_model(model, tmp_path / "model.json"))
+    np.testing.assert_array_equal(again.predict(far), model.predict(far))
+
+
+def test_a_precise_fit_may_predict_far_beyond_what_was_seen():
+    rng = np.random.default_rng(1)
+    X = rng.pareto(1.6, size=(20_000, 2))
+    y = X.sum(axis=1) + 0.01 * rng.normal(size=20_000)
+    model = DPLinearRegression(random_state=0).fit(X, y)
+    far = np.array([[100.0, 0.0]])
+    assert abs(model.predict(far)[0] - 100) < 30
+
+
+def test_without_a_visible_response_predictions_are_linear():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, 2))
+    model = DPLinearRegression(random_state=0).fit(X, np.zeros(500))
+    np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)

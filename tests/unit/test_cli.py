@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import json
 import shlex
 import shutil
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import fattail
-from fattail.cli import files, main
+from fattail.cli import files, main, statistics
 
 SECRET = "48151623"
 
@@ -340,6 +341,12 @@ def test_a_model_of_persons_with_several_rows(capsys: Any, tmp_path: Path) -> No
     command = f"fit {path} --model huber --target cost --epsilon 4 --json"
     card = json.loads(run(capsys, f"{command} --person patient")[0])
     assert card["privacy"]["unit"] == "person" and "rows" not in card["facts"]
+    ledger = tmp_path / "budget.db"
+    run(capsys, f"ledger open {ledger} visits --epsilon 9 --delta 1e-5")
+    run(capsys, f"mean {path} -c cost --person patient --ledger {ledger}")
+    assert "person" in run(capsys, f"ledger history {ledger}")[0]
+    (charge,) = json.loads(run(capsys, f"ledger history {ledger} --json")[0])["charges"]
+    assert (charge["unit"], charge["relation"]) == ("person", "replace-one")
     assert [r["name"] for r in card["results"]] == ["age", "intercept"]
     assert 40 < card["results"][0]["value"] < 60
     card = json.loads(run(capsys, f"{command} --features age --relation add-remove")[0])
@@ -376,3 +383,23 @@ def test_a_model_of_the_rows_without_missing_cells(capsys: Any, tmp_path: Path, 
     sparse = tmp_path / "rows.svm"
     sparse.write_text("1 1:0.5\n")
     fails(capsys, f"fit {sparse} -m sparse --dimension 3 --missing drop --sparsity 1", "--missing drop is for CSV")
+
+
+# -- the same words as in Python ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["count", "mean", "total", "difference"])
+def test_options_have_the_names_and_defaults_of_the_python_functions(name: str) -> None:
+    written = {"seed": "random_state", "columns": "column"}
+    only_here = {"file", "account", "card", "delimiter", "quoted_newlines", "memory", "anyway", "json", "method"}
+    command = inspect.signature(getattr(statistics, name)).parameters
+    function = inspect.signature(getattr(fattail, name)).parameters
+    options = {written.get(option, option): p.default for option, p in command.items() if option not in only_here}
+    arguments = {
+        argument: p.default
+        for argument, p in function.items()
+        if argument != "data" and p.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    if "column" in options:  # a command asks about a file, which has several
+        arguments["column"] = inspect.Parameter.empty
+    assert options == arguments

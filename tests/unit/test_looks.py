@@ -174,5 +174,6 @@ def test_sides_are_not_confused_far_from_zero() -> None:
         counts = np.zeros((2, CELLS))
         counts[:, OCTAVES] = 1e6
         column = ColumnDescription(2_000_000, center, 0.0, 0.0, counts, CountNoise(2.0, True), NOT_YET)
-        found = find_hard_ends(curator, release, rows_of(np.full(10, center)), [column])
-        assert (found[0] is not column) == expected
+        columns = [column]
+        found = find_hard_ends(curator, release, rows_of(np.full(10, center)), columns)
+        assert (found is not columns) == expected

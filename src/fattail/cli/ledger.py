@@ -69,9 +69,9 @@ def history(path: LedgerPath, account: Account = None, json: AsJson = False) -> 
     if json:
         emit({"ledger": str(path), "charges": lines})
         return
-    table = Table("account", "at (UTC)", "user", "what", "data", "epsilon after")
+    table = Table("account", "at (UTC)", "user", "what", "data", "protects", "epsilon after")
     for line in lines:
-        texts = (str(line[k]) for k in ("user", "label", "data"))
+        texts = (*(str(line[k]) for k in ("user", "label", "data")), f"{line['unit']}, {line['relation']}")
         table.add_row(str(line["account"]), str(line["at"])[:19], *texts, f"{line['epsilon_after']:.4g}")
     out.print(table)
 

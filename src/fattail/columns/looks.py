@@ -183,10 +183,19 @@ def settle_ends(
         look = curator.split(release, "second look", float(sum(kind.mean() * fraction for kind, fraction in kinds)))
         noisy, noise = counts.released_cells(curator, look, again)
         looked = np.split(noisy, np.cumsum(again.sum(axis=(1, 2)))[:-1])
-        columns = [c.counted_again(cells, values, noise) for c, cells, values in zip(columns, again, looked, strict=True)]
-        ends = [choose_ends(column, unit()) for column in columns]
+        counted = [
+            c.counted_again(cells, values, noise) if cells.any() else c
+            for c, cells, values in zip(columns, again, looked, strict=True)
+        ]
+        ends = _chosen_anew(columns, counted, ends, unit())
+        columns = counted
     found = find_hard_ends(curator, release, data, columns)
-    return (columns, ends) if found is columns else (found, [choose_ends(column, unit()) for column in found])
+    return found, _chosen_anew(columns, found, ends, unit())
+
+
+def _chosen_anew(before: list[ColumnDescription], now: list[ColumnDescription], ends: list[Ends], unit: float) -> list[Ends]:
+    """Ends of columns, chosen again where the description has changed."""
+    return [e if new is old else choose_ends(new, unit) for old, new, e in zip(before, now, ends, strict=True)]
 
 
 def _relative_budget(curator: Curator, release: Noise, columns: list[ColumnDescription]) -> float:
@@ -233,7 +242,7 @@ def find_hard_ends(
     found = []
     for j, column in enumerate(columns):
         ends = [_hard_end(seen[j, s], noise, int(octave[j, s]), doubt) if wanted[j, s] else None for s in (0, 1)]
-        found.append(replace(column, hard_ends=(ends[0], ends[1])))
+        found.append(column if ends == [None, None] else replace(column, hard_ends=(ends[0], ends[1])))
     return found
 
 

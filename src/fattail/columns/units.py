@@ -93,6 +93,9 @@ class UnitDefaults:
 DEFAULTS = UnitDefaults()
 
 
+EVERYWHERE = np.array([-math.inf, math.inf])
+
+
 class ColumnUnits(NamedTuple):
     """What is known of the columns, the response last if it was asked for; all of it released."""
 
@@ -101,6 +104,8 @@ class ColumnUnits(NamedTuple):
     """Root mean square distance from the center; infinite where no spread shows."""
     heavy: Floats
     """How many times larger it is if the tail goes on beyond the last octave that shows as it ends there."""
+    reach: Floats = EVERYWHERE
+    """Ends of what the counts show of each column, of shape (columns, 2); infinite where they show nothing."""
 
 
 def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateData, with_y: bool) -> ColumnUnits:
@@ -131,7 +136,7 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
         noise = curator.noise(release, math.sqrt(2 * len(active)))
         for j, cells in zip(active, counts, strict=True):
             columns[j].learn(cells, noise)
-    return ColumnUnits(*(np.array([getattr(c, name) for c in columns]) for name in ("center", "scale", "heavy")))
+    return ColumnUnits(*(np.array([getattr(c, name) for c in columns]) for name in ("center", "scale", "heavy", "reach")))
 
 
 def widen(curator: Curator, release: Gaussian, data: PrivateData, units: ColumnUnits) -> ColumnUnits:
@@ -182,6 +187,7 @@ class _Column:
         self.low, self.high, self.step, self.cells, self.zooms = 0.0, 0.0, 1.0, 1, 0
         self.total: Floats | float = 0.0
         self.precision, self.spread, self.has_mass, self.heavy = 0.0, 0.0, False, 1.0
+        self.reach = EVERYWHERE
 
     def learn(self, counts: Floats, noise: float) -> None:
         """Take in a round of counts; repeated ones are averaged by their precision."""
@@ -212,6 +218,8 @@ class _Column:
         total = float(seen.sum())
         if total < DEFAULTS.enough * self.n:
             return
+        outermost = np.flatnonzero(seen)[[0, -1]]
+        self.reach = np.array([_BELOW[outermost[0]], _ABOVE[outermost[1]]])
         ranks = [DEFAULTS.outer, 1 - DEFAULTS.outer]
         first, last = np.searchsorted(np.cumsum(seen) / total, ranks, side="right").clip(0, CELLS - 1)
         low, high = float(_BELOW[first]), float(_ABOVE[last])
@@ -280,7 +288,11 @@ class _Column:
     def _measure(self, seen: Floats, size: Floats, balance: Floats, zero: float, total: float, noise: float) -> None:
         """Root mean square of the visible octaves, with room for one more."""
         last = int(np.flatnonzero(seen)[-1])
-        square, bulk = float(seen @ _SQUARE) / total, int(np.argmax(size))
+        around = self.origin + _EDGES[last + 1] * np.array([-1.0, 1.0])
+        inner = np.array([max(self.reach[0], around[0]), min(self.reach[1], around[1])])
+        self.reach = around if self.has_mass else inner  # counts around zero may show nothing but the point mass
+        squares = np.where(self.has_mass & (np.arange(OCTAVES) == -LOW), 1.0, _SQUARE)  # beside a mass, a distance in [1, 2) is 1
+        square, bulk = float(seen @ squares) / total, int(np.argmax(size))
         shift = 0.0
         if self.has_mass and not zero > DEFAULTS.most * self.n:
             middles = (_EDGES[:-1] + _EDGES[1:]) / 2
@@ -289,7 +301,7 @@ class _Column:
             self.center, self.spread = self.origin + shift, 0.0
         square = max(square - shift**2, DEFAULTS.least_square * square, self.spread**2)
         beyond = min(last + 1, OCTAVES - 1)
-        unseen = float(np.clip(size[beyond], 0.0, seen[last])) * _SQUARE[beyond] / self.n
+        unseen = float(np.clip(size[beyond] - noise * math.sqrt(2), 0.0, seen[last])) * _SQUARE[beyond] / self.n
         square += min(unseen, DEFAULTS.growth * square)
         if zero > DEFAULTS.most * self.n:  # beside a point mass, the likeliest number of all is zero
             square = max(square, 4 * noise / self.n * self.origin**2)

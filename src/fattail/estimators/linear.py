@@ -45,6 +45,8 @@ class LinearRegressor(Responses, LinearModel):
         fit = self._fit(data)
         self.coef_, self.intercept_ = fit.coef, fit.intercept
         self._set_errors(fit)
+        if np.isfinite(fit.response_range).any():
+            self.response_range_ = np.array(fit.response_range)
         return self
 
 
@@ -66,6 +68,9 @@ class DPLinearRegression(LinearRegressor):
         Ends of approximate intervals of the coefficients, of level ``confidence`` (``method="auto"``).
     intercept_standard_error_ : float
         Standard error of the intercept (``method="auto"``).
+    response_range_ : array of shape (2,)
+        Ends between which ``predict`` keeps its answers (``method="auto"``, if the spread of y is visible): the privately seen
+        reach of the responses, times their scale over that of the residuals.
     n_iter_ : int
     privacy_ : PrivacyReport
 

@@ -107,10 +107,6 @@ MOST_NOISE = {
 }
 
 
-MOST_NAMES = 5
-"""Most columns that a warning names."""
-
-
 def documented(cls: Any) -> Any:
     cls.__doc__ = cls.__doc__.replace("{parameters}", _PARAMETERS.strip()).replace("{privacy}", _PRIVACY)
     return cls
@@ -260,16 +256,6 @@ class LinearModel(LinearPredictor):
         self.interval_: Floats = np.stack([fit.coef - reach, fit.coef + reach], axis=1)
         if fit.covariance is not None:
             self._warn_of_hidden(np.flatnonzero(np.isinf(self.standard_errors_)))
-
-    def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
-        """Name the columns that are left out of the model because the released counts show no spread of theirs."""
-        if hidden.size:
-            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-            listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
-            warn_utility(
-                f"no spread is visible above the noise in {hidden.size} of {self.n_features_in_} columns ({listed}) at "
-                f"epsilon={self.epsilon:g}: their coefficients are 0 and their intervals infinite"
-            )
 
 
 def refuse(unsupported: dict[str, Any]) -> None:

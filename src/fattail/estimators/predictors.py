@@ -9,11 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fattail._tools.warnings import warn_utility
 from fattail.estimators.base import PrivateEstimator
 from fattail.results.summary import CONFIDENCE, Summary
 from fattail.rows.classes import Labels, declared
 
 Floats = NDArray[np.float64]
+
+MOST_NAMES = 5
+"""Columns that a warning names."""
 
 
 class LinearPredictor(PrivateEstimator):
@@ -61,6 +65,16 @@ class LinearPredictor(PrivateEstimator):
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
         return Summary.of(self, names, confidence, joint)
 
+    def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
+        """Name the columns that are left out of the model because the released counts show no spread of theirs."""
+        if hidden.size:
+            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+            listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
+            warn_utility(
+                f"no spread is visible above the noise in {hidden.size} of {self.n_features_in_} columns ({listed}) at "
+                f"epsilon={self.epsilon:g}: their coefficients are 0 and their intervals infinite"
+            )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -82,9 +96,14 @@ class Responses(Scores, RegressorMixin):  # type: ignore[misc]
     """Numbers as answers; put it before a ``LinearPredictor``."""
 
     def predict(self, X: Any) -> Floats:
-        """Predicted responses of new rows; costs no budget."""
+        """Predicted responses of new rows; costs no budget.
+
+        Where the fit has a ``response_range_``, predictions are kept within it: a row far beyond those that the fit could see
+        would otherwise be predicted by the error of a coefficient.
+        """
         responses: Floats = self._loss().promise.response(self._linear(X))
-        return responses
+        low, high = getattr(self, "response_range_", (-np.inf, np.inf))
+        return np.clip(responses, low, high)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

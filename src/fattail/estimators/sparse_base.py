@@ -22,6 +22,7 @@ from fattail.algorithms.papers.wanggu2019 import dp_ight
 from fattail.algorithms.papers.wanggu2020 import knowledge_transfer
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.iht import Options
+from fattail.algorithms.parts.support_fit import SparseFit
 from fattail.algorithms.registry import needs_of
 from fattail.estimators.linear_base import check_number
 from fattail.estimators.predictors import LinearPredictor
@@ -97,6 +98,10 @@ _PARAMETERS = """sparsity : int or "auto"
 
 _ATTRIBUTES = """support_ : array of int
         Columns with a coefficient that is not zero, in increasing order.
+    standard_errors_ : array of shape (d,)
+        Sampling and privacy noise of chosen columns (``method="auto"`` and dense rows); infinite for the others, of whose
+        coefficients nothing is known.
+    intercept_standard_error_ : float
     privacy_ : PrivacyReport"""
 
 _PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the number of rows is public. Every
@@ -183,14 +188,23 @@ class SparseModel(LinearPredictor):
         self._check_shapes(data.d)
         data, curator = self._admit(data)
         with np.errstate(all="ignore"):
-            coef, intercept = self._run(curator, data, self._loss())
+            fit = self._run(curator, data, self._loss())
         self.privacy_ = curator.report()
-        coef = np.clip(np.nan_to_num(coef), -LARGEST, LARGEST)
+        coef = np.clip(np.nan_to_num(fit.coef), -LARGEST, LARGEST)
         self.support_ = np.flatnonzero(coef)
-        return coef, float(np.clip(np.nan_to_num(intercept), -LARGEST, LARGEST))
+        self._set_errors(fit)
+        return coef, float(np.clip(np.nan_to_num(fit.intercept), -LARGEST, LARGEST))
+
+    def _set_errors(self, fit: SparseFit) -> None:
+        if fit.errors is None:
+            return
+        self.standard_errors_: Floats = fit.errors[:-1]
+        self.intercept_standard_error_ = float(fit.errors[-1]) if self.fit_intercept else 0.0
+        if fit.hidden is not None:
+            self._warn_of_hidden(fit.hidden)
 
     @one_blas_thread
-    def _run(self, curator: Curator, data: PrivateData, loss: Loss) -> tuple[Floats, float]:
+    def _run(self, curator: Curator, data: PrivateData, loss: Loss) -> SparseFit:
         sparsity = None if is_auto(self.sparsity) else int(self.sparsity)
         if self.method == "auto":
             scale = None if self.feature_scale is None else np.asarray(self.feature_scale, dtype=np.float64)
@@ -209,8 +223,7 @@ class SparseModel(LinearPredictor):
         )
         extra = (self.public_features,) if self.method == "knowledge_transfer" else ()
         own_loss = () if self.method in REGRESSION_ONLY else (loss,)
-        coef, intercept = ALGORITHMS[self.method](curator, data, *own_loss, options, *extra)
-        return coef, intercept
+        return SparseFit(*ALGORITHMS[self.method](curator, data, *own_loss, options, *extra))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Names of the selected columns: those seen in ``fit``, the given ones, or ``x0, x1, ...``."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fattail.rows.classes import Labels
 from fattail.rows.missing import OneColumn, treated
 from fattail.rows.order import Fold, Sample
-from fattail.rows.passes import Block, Job, Partial, cut, picked
+from fattail.rows.passes import Block, Job, Partial, cut, narrowed, picked
 from fattail.rows.persons import Persons
 from fattail.rows.source import Arrays, Reader, in_memory
 from fattail.rows.sources import as_source
@@ -86,6 +86,7 @@ class PrivateData:
         self.swing = 1.0  # sensitivity of a bounded sum over that under replacement: 1, or 1/2 for add-remove
         self._fold: Fold | None = None  # the fold that these data are, if not all rows of the source
         self._copied: Fold | None = None  # the fold whose rows the source holds, in their secret order
+        self._chosen: NDArray[np.intp] | None = None  # the columns that count, if not all of the source's
         self._block_rows = block_rows(self._source.row_bytes, block_bytes)
 
     @property
@@ -185,6 +186,13 @@ class PrivateData:
         other.d = other._source.d
         return other
 
+    def chosen(self, columns: NDArray[np.intp]) -> PrivateData:
+        """The same rows, of which only these columns are read from now on; their choice is public."""
+        other = copy.copy(self)
+        other._chosen = columns if self._chosen is None else self._chosen[columns]
+        other.d = len(columns)
+        return other
+
     def part(self, fold: Fold) -> PrivateData:
         """The rows of a fold as data of their own: copied in their secret order, unless that takes much memory."""
         if len(fold) == self.n:
@@ -238,10 +246,15 @@ class PrivateData:
         """Sum of ``partial(block)`` over all blocks, exactly."""
         mask = rows._mask if isinstance(rows, Sample) else None
         fold = self._counting(rows if isinstance(rows, Fold) else None)
+        partial = self._narrowed(partial)
         if mask is not None and (fold is not None or len(mask) != self._source.n):
             raise ValueError("a Poisson sample is drawn from all rows")
         result = self._source.sum(Job(partial, self._block_rows, fold), 0, self._source.n, mask)
         return partial(self._source.nobody()) if result is None else result
+
+    def _narrowed(self, compute: Callable[[Block], NDArray[Any]]) -> Callable[[Block], NDArray[Any]]:
+        """A function of blocks as one of the columns that count."""
+        return compute if self._chosen is None else narrowed(compute, self._chosen)
 
     def _counting(self, fold: Fold | None) -> Fold | None:
         """The fold of the source to read; None for all rows."""
@@ -264,10 +277,11 @@ class PrivateData:
         The values of a fold are in its secret order, so that nothing depends on the order of the table.
         """
         if isinstance(self._source, Persons):
-            return self._source.gather(compute, self._block_rows, self._counting(rows))
+            return self._source.gather(self._narrowed(compute), self._block_rows, self._counting(rows))
         self.check_in_memory("this method")
         assert isinstance(self._source, Arrays)
         fold = self._counting(rows)
+        compute = self._narrowed(compute)
         chunks = self._source.read(0, self._source.n)
         if fold is not None:
             ((X, y),) = chunks
@@ -281,7 +295,7 @@ class PrivateData:
         """Values of each row of a fold, in its secret order, and the share of each row in its person."""
         if isinstance(self._source, Persons):
             block, shares = self._source.rows_in(fold)
-            return compute(block), shares
+            return self._narrowed(compute)(block), shares
         values = self._gather(compute, fold)
         return values, np.ones(len(values))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any
@@ -58,6 +58,18 @@ class Block:
     def dot(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """``X @ w`` in float64; a row's product does not depend on the other rows or on its position."""
         return _kernels.dot(self.X, w)
+
+
+def narrowed(partial: Partial, columns: NDArray[np.intp]) -> Partial:
+    """The same pass over some of the columns, in this order."""
+
+    def over_some(block: Block) -> NDArray[np.int64]:
+        rows = block.X[:, columns]
+        if sparse.issparse(rows):
+            rows.sort_indices()
+        return partial(replace(block, rows=rows))
+
+    return over_some
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,8 @@ _NORMAL = 1.96
 """Two-sided 95 % of the normal law, at which `Ends` states its doubts."""
 _UNSEEN = 0.25
 """Variance of a group's second moment over that of the column where groups have no squares: scales that differ by a quarter."""
+_PULL = 0.3
+"""Relative error of what ends take from the distance between groups: two groups whose means differ may differ in other ways."""
 _LEAST = 2.0**-60
 """A second moment below this is rounding."""
 _MOST_TIMES = 16.0
@@ -71,7 +73,8 @@ class GroupEstimate:
         if not self.shape.ends.seen:  # nothing but a location is known
             return np.full(len(self.cells.size), self.shape.center)
         times, _, _ = self._times()
-        return np.asarray(self.cells.middle + self.cells.half * self._answered() + self.shape.ends.bias * times)
+        clipped = self.cells.middle + self.cells.half * self._answered()
+        return np.asarray(clipped + self.shape.ends.bias * times + self._pulled_back())
 
     def _bias_doubt(self) -> tuple[Floats, Floats]:
         """Standard deviation of the bias of each group's mean, below and above: by the ends, and by the cap of rows.
@@ -81,18 +84,26 @@ class GroupEstimate:
         ends = self.shape.ends
         times, variance, moment = self._times()
         both = times**2 * ends.bias_variance + variance * ends.bias**2 + self._realized(times)
-        both += (self.cap.lost * self.cells.half) ** 2 * moment + self._pulled_back() ** 2
+        both += (self.cap.lost * self.cells.half) ** 2 * moment + (_PULL * self._pulled_back()) ** 2
         below, above = (np.sqrt(both + (times * doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
         return (
             np.where(ends.open_low or not ends.seen, np.inf, below),
             np.where(ends.open_high or not ends.seen, np.inf, above),
         )
 
+    @property
+    def _pull(self) -> float:
+        """What ends take from the distance between two groups, over what they leave of it.
+
+        Where a group lies elsewhere, its rows move, and those that are cut off stay at the ends.
+        """
+        return self.shape.beyond / (1 - self.shape.beyond)
+
     def _pulled_back(self) -> Floats:
-        """By how much ends pull a group back that lies elsewhere: it moves, and the rows that are cut off stay at the ends."""
+        """By how much the ends pull each group back towards all of them."""
         value = self._answered()
         whole = float(value @ self._size) / float(self._size.sum())
-        return np.asarray(self.shape.beyond * self.cells.half * (value - whole))
+        return np.asarray(self._pull * self.cells.half * (value - whole))
 
     def _clipped_reach(self, confidence: float) -> tuple[Floats, Floats]:
         """How far the clipped mean of each group may lie below and above its estimate: sampling and noise."""
@@ -126,7 +137,7 @@ class GroupEstimate:
         times, variance, _ = self._times()
         doubt = ends.bias_variance + (max(ends.less, ends.more) / _NORMAL) ** 2
         bias = float(times[0] - times[1]) ** 2 * doubt + float(variance.sum()) * (ends.bias**2 + doubt)
-        bias += float(self._realized(times).sum()) + (self.shape.beyond * gap) ** 2
+        bias += float(self._realized(times).sum()) + (_PULL * self.shape.beyond * gap) ** 2
         if not ends.seen or ends.open_low or ends.open_high:
             bias = math.inf
         return np.array(
@@ -143,7 +154,7 @@ class GroupEstimate:
         return np.asarray(
             self.cells.middle * self.cells.size
             + self.cells.half * self.cells.sum
-            + self.shape.ends.bias * times * self.cells.size
+            + (self.shape.ends.bias * times + self._pulled_back()) * self.cells.size
         )
 
     def total_intervals(self, confidence: float) -> Floats:

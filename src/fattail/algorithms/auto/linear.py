@@ -3,10 +3,12 @@
 Least squares (`least_squares`) takes as many releases as public arithmetic on rows, columns and budget allows:
 
 1. *Units* of all columns (``fattail.columns.units``).
-2. *Joint moments* of rows and residuals, two or three rounds (``parts/joint_moments.py``). With few rows for the columns
-   that is all but the intercept, a check that the fit is better than none, and standard errors.
+2. *Joint moments* of rows and residuals, two rounds (``parts/joint_moments.py``). With few rows for the columns that is all
+   but the intercept, a check that the fit is better than none, and standard errors.
 3. With more rows, one round tells whether all directions show, and evenly. If so, its shape is good for bounded Newton steps
-   (``parts/newton.py``), then towards conditional means; else the same budget buys two more rounds.
+   (``parts/newton.py``); else the same budget buys a better second round.
+4. *Steps towards least squares' projection* (``parts/projection.py``): what pulling rows back has hidden enters the answer
+   where it shows, and the intervals where it may be.
 
 Robust and logistic models, and models with a penalty, a ball or no intercept, take Newton steps throughout:
 
@@ -30,6 +32,7 @@ from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
 from fattail.algorithms.parts.newton import Model, Wide
+from fattail.algorithms.parts.projection import Projection
 from fattail.algorithms.parts.support_fit import center, center_plan
 from fattail.algorithms.registry import registered
 from fattail.columns.units import DEFAULTS as UNITS
@@ -69,24 +72,32 @@ class LeastSquaresDefaults:
     typical: float = 1.3
     """Squared radius of the joint moments over the number of columns, in the blur sqrt(2 p) 1.3 p / (n mu)."""
     newton: float = 0.06
-    """Blur up to which Newton steps can follow the joint moments."""
-    third: float = 0.1
-    """Blur up to which a third round pays."""
-    rounds: tuple[float, ...] = (2.0, 3.0, 4.0)
-    """Growth of the rounds' budget."""
-    start: float = 0.1
+    """Blur up to which steps can follow the joint moments."""
+    rounds: tuple[float, float] = (0.4, 0.6)
+    """Division of the budget among the rounds, where they are all."""
+    start: float = 0.2
     """Share of the round before Newton steps."""
     even: float = 0.02
     """Share of the squares of directions that decide how to go on."""
     heavy: float = 1.3
     """What unseen rows may add to a column's root mean square, as a factor, from which on a faint coefficient is given up."""
+    reach: float = 2.0
+    """Scales of the response around its center that predictions may reach at least, whatever the counts show."""
     faint: float = 2.0
     """Standard errors below which a coefficient is faint."""
     steps: int = 6
     damping: float = 0.65
     growth: float = 2.0
-    wide: float = 0.25
-    """Share of what leads from there to conditional means."""
+    widest: float = 10.0
+    """Clip of the mean square residual after Newton steps, in units of the residuals before them."""
+    length_counts: float = 0.01
+    """Share of each set of counts of gradient lengths."""
+    wide: float = 0.015
+    """Share, times the blur, of what leads from there to least squares' projection ..."""
+    wide_shares: tuple[float, float] = (0.15, 0.6)
+    """... at least and at most."""
+    wide_parts: tuple[float, float, float] = (1.0, 4.0, 2.0)
+    """Its division: the gradients, then the moments before them."""
 
 
 LEAST = LeastSquaresDefaults()
@@ -234,62 +245,90 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
 
 
 def least_squares(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
-    """Conditional means: as many releases of joint moments as the rows can carry.
+    """Least squares: as many releases as the rows can carry, by public arithmetic on n, p and the budget."""
+    p, multiplier = data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
+    some = data.part(curator.subset(data.n, data.n // max(1, data.n // (2 * ENOUGH))))
+    few = some.part(curator.subset(data.n, data.n // max(1, data.n // ENOUGH)))
+    blur = LEAST.typical * p * math.sqrt(2 * p) * multiplier / data.n
+    columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * few.n)) ** 2, *LEAST.columns))
+    fit = _refined if blur <= LEAST.newton else _from_moments
+    return fit(curator, data, some, few, target, columns, blur)
 
-    With few rows for the columns, two or three rounds are all. With more, a small first round tells how to go on. Where it
-    shows every direction, Newton steps under narrow clips have the least noise. Where one is lost or faint, they would be
-    steps in a wrong shape, and their narrow clips fit the bulk rather than conditional means: two more rounds do better
+
+def _from_moments(
+    curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, target: Target, columns: float, blur: float
+) -> LinearFit:
+    """Few rows for the columns: two rounds of joint moments, the intercept, a check and standard errors."""
+    checks = 0.5  # all that can be spared goes into the moments
+    units = _units(columns, LEAST.column_squares * checks)
+    mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard * checks)
+    squares = Gaussian("squares of gradients", LEAST.squares * checks)
+    left = 1.0 - sum(m.share for m in (*units, mean, guard, squares))
+    rounds = [Gaussian(f"joint moments {t + 1}", left * share) for t, share in enumerate(LEAST.rounds)]
+    curator.plan(*units, *rounds, squares, guard, mean)
+
+    joint = JointFit(curator, _standardized(curator, units, few, target)[0])
+    for release in rounds:
+        joint.round((release,), data, first=release is rounds[0])
+    joint.measure(squares, data)
+    return _finished(joint, data, guard, mean, None, len(rounds))
+
+
+def _refined(
+    curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, target: Target, columns: float, blur: float
+) -> LinearFit:
+    """Enough rows: joint moments, then either Newton steps or more moments, then steps towards least squares' projection.
+
+    Where the first round shows every direction, Newton steps under narrow clips have the least noise. Where one is lost or
+    faint, they would be steps in a wrong shape, and another round of moments does better
     (``benchmarks/results/real_tables.md``: the KEGG table and the latitude of houses).
     """
-    n, p, multiplier = data.n, data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
-    some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
-    few = some.part(curator.subset(n, n // max(1, n // ENOUGH)))
-    blur = LEAST.typical * p * math.sqrt(2 * p) * multiplier / n
-    checks = 0.5 if blur > LEAST.newton else 1.0  # few rows: all that can be spared goes into the moments
-    columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * few.n)) ** 2, *LEAST.columns))
-    units = (
-        *(Gaussian(f"column counts {t + 1}", columns * share) for t, share in enumerate(UNITS.shares)),
-        Gaussian("column squares", LEAST.column_squares * checks, count=LEAST.looks),
+    units = _units(columns, LEAST.column_squares)
+    start, even = Gaussian("joint moments 1", LEAST.start), Gaussian("squares of directions", LEAST.even)
+    lengths, residuals = (
+        Gaussian("row length counts", COUNTS),
+        Gaussian("residual counts", COUNTS * LEAST.steps, count=LEAST.steps),
     )
-    squares = Gaussian("squares of gradients", LEAST.squares * checks)
-    left = 1.0 - sum(m.share for m in (*units, squares))
-    if blur > LEAST.newton:
-        mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard * checks)
-        growth = LEAST.rounds if blur < LEAST.third else LEAST.rounds[:2]
-        shares = (left - mean.share - guard.share) * np.array(growth) / sum(growth)
-        rounds = [Gaussian(f"joint moments {t + 1}", float(share)) for t, share in enumerate(shares)]
-        curator.plan(*units, *rounds, guard, mean, squares)
-        joint = JointFit(curator, _standardized(curator, units, few, target)[0])
-        for t, release in enumerate(rounds):
-            joint.round((release,), data, first=t == 0)
-        return _finished(joint, data, guard, mean, squares, len(rounds))
-    start = Gaussian("joint moments", LEAST.start)
-    even, lengths = Gaussian("squares of directions", LEAST.even), Gaussian("row length counts", COUNTS)
-    residuals = Gaussian("residual counts", COUNTS * LEAST.steps, count=LEAST.steps)
-    wide = Wide.planned(3, LEAST.damping, LEAST.growth, LEAST.wide)
-    left -= sum(m.share for m in (start, even, lengths, residuals, *wide.mechanisms))
+    mean, guard = Gaussian("mean residual", LEAST.mean, count=2), Gaussian("gain", LEAST.guard)
+    squares, counts = Gaussian("squares of gradients", LEAST.squares), LEAST.length_counts
+    left = 1.0 - sum(m.share for m in (*units, start, even, lengths, residuals, mean, guard, squares)) - 3 * counts
+    wide = left * float(np.clip(LEAST.wide / blur, *LEAST.wide_shares))
+    *steps, second_share = (wide * part / sum(LEAST.wide_parts) for part in LEAST.wide_parts)
+    second, towards = Gaussian("joint moments 2", second_share), Projection.planned(steps, counts, squares)
     powers = LEAST.growth ** np.arange(LEAST.steps)
-    gradients = [Gaussian(f"gradient {t + 1}", float(left * a / powers.sum())) for t, a in enumerate(powers)]
-    curator.plan(*units, start, even, lengths, residuals, *wide.mechanisms, *gradients, squares)
+    gradients = [Gaussian(f"gradient {t + 1}", float((left - wide) * a / powers.sum())) for t, a in enumerate(powers)]
+    curator.plan(*units, start, even, lengths, residuals, second, *gradients, *towards.mechanisms, guard, mean)
+
     problem, heavy = _standardized(curator, units, few, target)
     joint = JointFit(curator, problem)
     joint.round((start,), some, first=True)
-    if not joint.is_even(even, some):
-        for mechanism in (lengths, residuals, wide.tails):
+    is_even = joint.is_even(even, some)
+    if is_even:
+        model = Model(curator, data, some, few, joint.problem)
+        model.w = joint.full
+        model.count_lengths(lengths)
+        for t, gradient in enumerate(gradients):
+            model.count_residuals(residuals)
+            model.step(gradient, gradients[-1], LEAST.damping, few if t < 2 else some if t < 3 else data)
+        joint.start_from(model.w, model.covariance(joint.left_by(LEAST.steps, LEAST.damping)), model.mean_square(LEAST.widest))
+        joint.round((second,), data, move=False)
+    else:
+        for mechanism in (lengths, residuals):
             for _ in range(mechanism.count):
                 curator.waive(mechanism)
         joint.round(gradients[:-1], data)
-        joint.round((gradients[-1], *wide.slopes), data)
+        joint.round((gradients[-1], second), data)
+    joint.move_intercept(mean, data)
+    before = joint.w
+    towards.apply(joint, data, is_even)
+    if not is_even:
         joint.drop(heavy, LEAST.heavy, LEAST.faint)
-        return _finished(joint, data, wide.row, wide.intercept, squares, 3)
-    model = Model(curator, data, some, few, joint.problem)
-    model.w = joint.full
-    model.count_lengths(lengths)
-    for t, gradient in enumerate(gradients):
-        model.count_residuals(residuals)
-        model.step(gradient, gradients[-1], LEAST.damping, few if t < 2 else some if t < 3 else data)
-    wide.apply(model)
-    return model.fit(1 + LEAST.steps, squares, joint.left_by(LEAST.steps, LEAST.damping))
+    return _finished(joint, data, guard, mean, before, 3 + len(steps) + LEAST.steps * is_even)
+
+
+def _units(counts: float, squares: float) -> tuple[Gaussian, ...]:
+    rounds = (Gaussian(f"column counts {t + 1}", counts * share) for t, share in enumerate(UNITS.shares))
+    return (*rounds, Gaussian("column squares", squares, count=LEAST.looks))
 
 
 def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> tuple[Problem, Floats]:
@@ -300,13 +339,19 @@ def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateDa
     level, size = float(found.center[-1]), float(found.scale[-1])
     scale = found.scale[:-1]
     frame = Frame(found.center[:-1], scale, 1.0, np.eye(data.d + 1))
-    return Problem(target, frame, level, size if math.isfinite(size) else 1.0), found.heavy[:-1]
+    if not math.isfinite(size):
+        return Problem(target, frame, level), found.heavy[:-1]
+    low, high = found.reach[-1].tolist()
+    reach = min(low, level - LEAST.reach * size), max(high, level + LEAST.reach * size)
+    return Problem(target, frame, level, size, reach), found.heavy[:-1]
 
 
-def _finished(joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, squares: Gaussian, n_iter: int) -> LinearFit:
-    joint.guard(guard, data)
+def _finished(
+    joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, before: Floats | None, n_iter: int
+) -> LinearFit:
+    joint.guard(guard, data, before)
     intercept = joint.move_intercept(mean, data)
-    return joint.fit(joint.squares(squares, data), intercept, data.n, n_iter)
+    return joint.fit(intercept, n_iter)
 
 
 def hopeless(n: int, d: int, epsilon: float, delta: float) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.linear_rows import LinearFit, Problem
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Clip, Gram, symmetric
@@ -31,37 +32,33 @@ OFF_DIAGONAL = 5 / 7
 """Noise of a released moment off the diagonal, as a multiple of that on it (``robust/gram.py``)."""
 
 
-TINY = 1e-300
-"""Keeps divisions by lengths and variances of zero finite; no result depends on it."""
-
-
 @dataclass(frozen=True)
 class JointDefaults:
     """Constants of the rounds, chosen by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned."""
 
-    blur: float = 0.4
-    """Size of the noise of a matrix, relative to what it blurs, that decides how far rows may reach."""
-    first_blur: float = 0.1
-    """The same in the first round."""
-    radii: tuple[float, float] = (1.0, 3.0)
+    reach: float = 0.1
+    """Squared radius of rows over that at which the noise of a matrix equals what it blurs ..."""
+    first_reach: float = 0.05
+    """... and in the first round."""
+    radii: tuple[float, float] = (1.0, 6.0)
     """Least and largest radius, in units of the root mean square length of rows."""
     noise: float = 0.05
     """Noise of a gradient, in units of the residuals, that decides how far residuals may reach."""
     clips: tuple[float, float] = (2.0, 10.0)
     """Least and largest clip, in units of the root mean square residual."""
-    balance: float = 0.7
-    """First round: residuals' part of the ball, since the Gram matrix matters more."""
     least_gain: float = 0.02
     """Part of the mean square residual that no round is believed to go below."""
     least_curvature: float = 0.01
     """Added to the curvature, so that the sampling noise of a lost direction is not taken to be zero."""
     forgetting: float = 0.05
     """Share of the average variance that is added to every coefficient's between rounds."""
-    uneven: float = 0.4
+    uneven: float = 0.5
     """Mean square of pulled-back rows in a direction, over that of all, below which Newton steps would be too short in it.
-    It was 0.14 to 0.29 in 12 of 13 fits with a dummy of 1.2 %, and 0.42 to 0.9 for normal, t(3) and log-normal columns."""
+    It was 0.1 to 0.38 with rare dummies and zero-inflated columns, 0.64 to 0.94 for normal, t(3) and log-normal ones."""
     most_gain: float = 4.0
     """Bound on a row's gain in squared residuals, in units of the response's scale squared."""
+    shrunken: float = 0.5
+    """Factor of the slopes of a fit that is tried instead."""
     mean_clips: tuple[float, float] = (4.0, 24.0)
     """Least and largest clip of the mean residual."""
     mean_noise: float = 0.2
@@ -93,8 +90,10 @@ class JointFit:
         """Variance of the privacy noise in each direction of u, after the last round."""
         self.doubt: Floats = np.zeros(p)
         """Noise of the curvature in each direction of u, relative to it."""
-        self.moved = np.zeros(p)
-        """By how much coefficients moved when others were given up."""
+        self.observed: tuple[Floats, Floats] | None = None
+        """A gradient in units of u and residuals, and the covariance of its error, that no step has used yet."""
+        self.covariance: Floats = np.eye(p)
+        """Of the coefficients: sampling and privacy noise."""
         self.lost = True
         """Whether the last round left a direction whose variance does not exceed its noise."""
         self.problem = self._with_shape(problem)
@@ -106,8 +105,11 @@ class JointFit:
     @property
     def full(self) -> Floats:
         """Coefficients of all columns and the constant."""
+        return self._full(self.w)
+
+    def _full(self, w: Floats) -> Floats:
         out = np.zeros(self.shown.size)
-        out[self.shown] = self.w
+        out[self.shown] = w
         return out
 
     def _with_shape(self, problem: Problem) -> Problem:
@@ -115,12 +117,12 @@ class JointFit:
         shape[:, self.shown] = self.shape
         return replace(problem, frame=replace(problem.frame, shape=shape, radius=self.radius))
 
-    def round(self, releases: Sequence[Gaussian], data: PrivateData, first: bool = False) -> None:
-        """Release joint moments, once for each mechanism, and move to the posterior mean."""
+    def round(self, releases: Sequence[Gaussian], data: PrivateData, first: bool = False, move: bool = True) -> None:
+        """Release joint moments, once for each mechanism, and move to the posterior mean, or only note the gradient."""
         p, n, curator = self.p, data.n, self.curator
         multiplier = 1 / math.sqrt(sum(curator.noise(release) ** -2.0 for release in releases))
-        radius, clip = bounds(n, p, multiplier, DEFAULTS.first_blur if first else DEFAULTS.blur)
-        balance = radius / clip * (DEFAULTS.balance if first else 1.0)
+        radius, clip = bounds(n, p, multiplier, DEFAULTS.first_reach if first else DEFAULTS.reach)
+        balance = radius / clip
         bound = math.hypot(radius, balance * clip)
         problem, w, unit = self.problem, self.full, self.unit
 
@@ -137,15 +139,21 @@ class JointFit:
         noise = OFF_DIAGONAL * multiplier * math.sqrt(2) * bound**2 / n
         self.radius, self.clip = radius, clip
         square = max(float(moments[p, p]) / balance**2, DEFAULTS.least_gain / 2)
-        self._move(moments[:p, :p], moments[:p, p] / balance, square, noise, balance, n)
+        self._move(moments[:p, :p], moments[:p, p] / balance, square, noise, balance, n, move)
 
-    def _move(self, gram: Floats, gradient: Floats, square: float, noise: float, balance: float, n: int) -> None:
+    def _move(self, gram: Floats, gradient: Floats, square: float, noise: float, balance: float, n: int, move: bool) -> None:
         p, gradient_noise, square_noise = self.p, noise / balance, noise / (OFF_DIAGONAL * balance**2)
         values, vectors = np.linalg.eigh(gram)
         floor = noise * math.sqrt(p)  # about the largest eigenvalue of the noise
         lost = values < floor
         self.lost = bool(lost.any())
         values = np.maximum(values, floor)
+        if not move:
+            root = vectors / np.sqrt(values)
+            self.observed = root.T @ gradient / math.sqrt(square), np.diag(gradient_noise**2 / (values * square) + 1 / n)
+            self.shape, self.unit = root.T @ self.shape, self.unit * math.sqrt(square)
+            self.problem = self._with_shape(self.problem)
+            return
         gram = (vectors * np.where(lost, 0.0, values)) @ vectors.T
         inverse = np.linalg.inv(self.shape)
         prior = inverse.T @ (self.prior / self.unit**2) @ inverse
@@ -173,6 +181,22 @@ class JointFit:
         self.doubt = noise * math.sqrt(p) / values
         self.problem = self._with_shape(self.problem)
 
+    def start_from(self, w: Floats, covariance: Floats, square: float) -> None:
+        """Go on from other coefficients of all columns, with this covariance and mean square of residuals."""
+        self.w, self.prior = w[self.shown], covariance[np.ix_(self.shown, self.shown)]
+        self.unit = max(math.sqrt(square), self.unit / 4)
+
+    def _turn(self) -> Floats:
+        left, _, right = np.linalg.svd(self.shape)
+        return np.asarray(right.T @ left.T)
+
+    def align(self) -> Floats:
+        """Turn u so that its directions are as close to columns as they can be; the rotation."""
+        turn = self._turn()
+        self.shape = turn @ self.shape
+        self.problem = self._with_shape(self.problem)
+        return turn
+
     def is_even(self, release: Gaussian, data: PrivateData) -> bool:
         """Whether the last round lost no direction, and none is made up of rows so long that Newton steps pull them back.
 
@@ -180,6 +204,7 @@ class JointFit:
         leave the error of the start.
         """
         frame, radius = self.problem.frame, math.sqrt(self.p)
+        frame = replace(frame, shape=self._turn() @ frame.shape)
 
         def rows(block: Block) -> tuple[Any, Floats]:
             u, weight, length = frame.rows(block)
@@ -203,33 +228,45 @@ class JointFit:
         move to where they are expected to be without it, by the covariance of the errors.
         """
         covariance = self.unit**2 * (self.shape.T * self.error) @ self.shape
-        heavy = np.append(heavy, 0.0)[self.shown]
+        heavy = np.append(heavy, 1.0)[self.shown]
         for j in np.argsort(-heavy)[: int(np.sum(heavy > least))]:
             if self.w[j] ** 2 < faint**2 * covariance[j, j]:
                 along = covariance[:, j] / covariance[j, j]
                 moved = along * self.w[j]
-                self.w = self.w - moved
+                self.w, self.covariance = self.w - moved, self.covariance + np.outer(moved, moved)
                 self.w[j] = 0.0
-                self.moved = self.moved + moved
                 covariance = covariance - np.outer(along, covariance[j])
 
-    def guard(self, release: Gaussian, data: PrivateData) -> None:
-        """Give up the slopes if squared residuals are not smaller than those around the response's center."""
-        problem, w, most = self.problem, self.full, DEFAULTS.most_gain
+    def guard(self, release: Gaussian, data: PrivateData, before: Floats | None = None) -> None:
+        """Go back if a more careful fit explains more: no slopes, or one ``before`` later steps, one between, one shrunken.
+
+        A row's gain, in squared residuals, is bounded. The gains of all fits are one release. The fit itself is preferred by
+        a standard deviation of the noise; without slopes there is no gain.
+        """
+        problem, most = self.problem, DEFAULTS.most_gain
+        fits = [self.w]
+        if before is not None:
+            fits += [before, (self.w + before) / 2, before * np.append(np.full(self.p - 1, DEFAULTS.shrunken), 1.0)]
+        full = [self._full(w) for w in fits]
 
         def gain(block: Block) -> tuple[Floats, None]:
             y = problem.response(block)
-            return (y**2 - (y - problem.frame.predict(block, w)) ** 2)[:, None], None
+            gains = [y**2 - (y - problem.frame.predict(block, w)) ** 2 for w in full]
+            return np.clip(np.column_stack(gains), -most, most), None
 
-        mean = Clip(bound=most).mean(data, gain, width=1).to("l2")
-        if self.curator.release(release, mean)[0] < -self.curator.noise(release, 2 * most / data.n):
-            self.w = np.zeros(self.p)
-            self.unit = 1.0
+        bound = most * math.sqrt(len(fits))
+        gains = self.curator.release(release, Ball(radius=bound).mean(data, gain, width=len(fits)))
+        noise = self.curator.noise(release, 2 * bound / data.n)
+        chosen = fits[int(np.argmax(gains + noise * (np.arange(len(fits)) == 0)))]
+        if gains.max() < -noise:
+            chosen, self.unit = np.zeros(self.p), 1.0
+        self.covariance = self.covariance + np.outer(self.w - chosen, self.w - chosen)
+        self.w = chosen
 
     def move_intercept(self, release: Gaussian, data: PrivateData) -> float:
         """Move the constant by the mean residual, as far as it is known better than before; the variance of the result."""
         n, curator = data.n, self.curator
-        multiplier = curator.noise(release) / math.sqrt(release.count)
+        multiplier = curator.noise(release)
         clip = self.unit * float(np.clip(math.sqrt(DEFAULTS.mean_noise * n / multiplier), *DEFAULTS.mean_clips))
         problem, w = self.problem, self.full
 
@@ -237,12 +274,17 @@ class JointFit:
             return (problem.response(block) - problem.frame.predict(block, w))[:, None], None
 
         mean = Clip(bound=clip).mean(data, residual, width=1).to("l2")
-        shift = float(np.mean([curator.release(release, mean) for _ in range(release.count)]))
+        shift = float(curator.release(release, mean)[0])
         # Before, it was as uncertain as the posterior says, and missed what the narrower clip of the rounds cut off.
         before = float(self.prior[-1, -1]) + beyond(self.unit, self.clip * self.unit) ** 2
         noise = (2 * clip * multiplier / n) ** 2
         self.w[-1] += shift * before / (before + noise)
         return noise + self.unit**2 / n + beyond(self.unit, clip) ** 2
+
+    def measure(self, release: Gaussian, data: PrivateData) -> None:
+        """Covariance of the coefficients, from noise and squares of gradients."""
+        variance = self.error + self.squares(release, data) / data.n
+        self.covariance = self.unit**2 * (self.shape.T * variance) @ self.shape
 
     def squares(self, release: Gaussian, data: PrivateData) -> Floats:
         """Mean squares of the rows' parts of a gradient in each direction of u, in units of the residuals.
@@ -263,14 +305,22 @@ class JointFit:
         noise = self.curator.noise(release, 2 * bound / data.n)
         return smoothed_squares(found, noise)
 
-    def fit(self, squares: Floats, intercept: float, n: int, n_iter: int) -> LinearFit:
+    def fit(self, intercept: float, n_iter: int) -> LinearFit:
         """The fit in the user's units, with sampling and privacy noise."""
-        variance = self.error + squares / n
         covariance = np.zeros((self.shown.size, self.shown.size))
-        inner = self.unit**2 * (self.shape.T * variance) @ self.shape + np.outer(self.moved, self.moved)
-        covariance[np.ix_(self.shown, self.shown)] = inner
+        covariance[np.ix_(self.shown, self.shown)] = self.covariance
         covariance[-1, -1] = max(covariance[-1, -1], intercept)
-        return self.problem.solution(self.full, n_iter, covariance)
+        return replace(self.problem.solution(self.full, n_iter, covariance), response_range=self.response_range)
+
+    @property
+    def response_range(self) -> tuple[float, float]:
+        """The seen reach of the response around its center, times its scale over that of the residuals.
+
+        A fit that explains little has no business beyond the responses; a precise one may be right far out.
+        """
+        (low, high), level = self.problem.reach, self.problem.level
+        stretch = 1 / min(self.unit, 1.0)
+        return min(level - stretch * (level - low), level), max(level + stretch * (high - level), level)
 
 
 def beyond(size: float, clip: float) -> float:
@@ -285,10 +335,9 @@ def smoothed_squares(found: Floats, noise: float) -> Floats:
     return np.asarray(np.maximum(level + kept * (found - level), level / 4))
 
 
-def bounds(n: int, p: int, multiplier: float, most: float) -> tuple[float, float]:
+def bounds(n: int, p: int, multiplier: float, reach: float) -> tuple[float, float]:
     """Radius of rows and clip of residuals: public arithmetic that keeps the noise of a round in its place."""
-    blur = 2 * p * math.sqrt(2 * p) * multiplier / n
-    radius = float(np.clip(math.sqrt(most / blur), *DEFAULTS.radii))
+    radius = float(np.clip(math.sqrt(reach * n / (p * math.sqrt(p) * multiplier)), *DEFAULTS.radii))
     clip = float(np.clip(DEFAULTS.noise * n / (multiplier * p * radius), *DEFAULTS.clips))
     return radius * math.sqrt(p), clip
 

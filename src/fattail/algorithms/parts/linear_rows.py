@@ -50,6 +50,8 @@ class LinearFit:
     n_iter: int
     covariance: Floats | None = None
     """Of (coef, intercept): sampling and privacy noise together."""
+    response_range: tuple[float, float] = (-math.inf, math.inf)
+    """Predictions beyond these ends are not to be believed."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ class Problem:
     frame: Frame
     level: float = 0.0
     size: float = 1.0
+    reach: tuple[float, float] = (-math.inf, math.inf)
+    """Ends of what is seen of the response."""
     ridge: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from fattail.algorithms.parts.joint_moments import TINY, smoothed_squares
+from fattail._tools.numbers import TINY
+from fattail.algorithms.parts.lengths import LOWEST, OCTAVES, PER_OCTAVE, codes, middles, seen
 from fattail.algorithms.parts.linear_rows import WIDEST, LinearFit, Problem, Singles, reshape
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Clip
@@ -26,15 +27,10 @@ Floats = NDArray[np.float64]
 
 # Shares: of the way to conditional means, and in it those of gradients, of counts of tails, of a mean row and of the intercept.
 WIDE, WIDE_SLOPES, WIDE_TAILS, WIDE_ROW, WIDE_MEAN = 0.4, 0.75, 0.1, 0.05, 0.1
-# Noises that a count must exceed to be certain, and in its neighborhood to be likely: one certain count in thousands of fits
-# may be noise.
-CERTAIN, LIKELY = 6.5, 4.0
 # Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
 # Clips that are tried, in units of the response.
 CLIPS = 2.0 ** (np.arange(-20, 21) / 2)
-PER_OCTAVE = 2
-LOWEST, OCTAVES = -12, 32  # of counts of residuals and row lengths, in their units
 TAIL = 3  # octaves beyond a wide clip that hold nearly all rows beyond it: a tail of index two leaves one in 64 of them
 
 
@@ -71,14 +67,14 @@ class Model:
     def count_lengths(self, release: Gaussian) -> None:
         """Distribution of the lengths of u."""
         frame, unit = self.problem.frame, math.sqrt(self.p)
-        codes = _codes(lambda block: frame.rows(block)[2] / unit)
-        share, length = _distribution(self.curator, release, self.few, codes)
+        cells = codes(lambda block: frame.rows(block)[2] / unit)
+        share, length = _distribution(self.curator, release, self.few, cells)
         self.lengths = share, length * unit
 
     def count_residuals(self, release: Gaussian) -> None:
         problem, w = self.problem, self.w
-        codes = _codes(lambda block: problem.response(block) - problem.frame.predict(block, w))
-        self.residuals = _distribution(self.curator, release, self.few, codes)
+        cells = codes(lambda block: problem.response(block) - problem.frame.predict(block, w))
+        self.residuals = _distribution(self.curator, release, self.few, cells)
 
     def step(self, gradient: Gaussian, reference: Gaussian, damping: float, data: PrivateData) -> None:
         """One bounded Newton step, with the bounds that are best for the noise of the ``reference`` release."""
@@ -111,19 +107,14 @@ class Model:
         mean = Ball(radius=best.clip * best.radius).mean(data, rows, width=self.p)
         return self.curator.release(release, mean)
 
-    def square_parts(self, release: Gaussian) -> Floats:
-        """Sampling variance in each direction of u, from mean squares of the rows' parts of the last gradient."""
-        problem, w, best = self.problem, self.w, self.last
+    def covariance(self, left: Floats) -> Floats:
+        """Of the coefficients: privacy noise, sampling, and the variance in each direction of u that steps may have left."""
+        return self.problem.spread(self.noise + self.sampling + left)
 
-        def rows(block: Block) -> tuple[Any, Floats]:
-            u, weight, length = problem.frame.rows(block)
-            r = np.clip(problem.response(block) - problem.frame.predict(block, w), -best.clip, best.clip)
-            return u**2, (r * weight * np.minimum(1.0, best.radius / np.maximum(length, TINY))) ** 2
-
-        bound = (best.clip * best.radius) ** 2
-        found = self.curator.release(release, Ball(radius=bound).mean(self.data, rows, width=self.p))
-        noise = self.curator.noise(release, 2 * bound / self.data.n)
-        return smoothed_squares(found, noise) / (best.curvature**2 * self.data.n)
+    def mean_square(self, bound: float) -> float:
+        """Of residuals, each at most ``bound``."""
+        share, size = self.residuals
+        return float(share @ np.minimum(size, bound) ** 2)
 
     def mean_row(self, release: Gaussian, radius: float) -> Floats:
         """Mean of pulled-back rows."""
@@ -131,12 +122,9 @@ class Model:
         mean = Ball(radius=radius).mean(self.few, lambda b: frame.rows(b)[:2], width=self.p)
         return self.curator.release(release, mean)
 
-    def fit(self, steps: int, squares: Gaussian | None = None, left: Floats | float = 0.0) -> LinearFit:
-        """The fit in the user's units; ``left`` is the variance that steps may not have removed."""
-        variance = np.full(self.p, self.noise + self.sampling)
-        if squares is not None:
-            variance = self.noise + np.maximum(self.square_parts(squares), self.sampling) + left
-        covariance = self.problem.spread(variance)
+    def fit(self, steps: int) -> LinearFit:
+        """The fit in the user's units."""
+        covariance = self.problem.spread(np.full(self.p, self.noise + self.sampling))
         covariance[-1, -1] += self.intercept
         return self.problem.solution(self.w, steps, covariance)
 
@@ -169,11 +157,11 @@ class Wide:
     def _reach(self, model: Model) -> tuple[float, float]:
         """Upper edge of the highest octave of residuals that is seen, and the share of the rows that may lie beyond twice it."""
         problem, w = model.problem, model.w
-        codes = _codes(lambda block: problem.frame.predict(block, w) - problem.response(block), 1)
-        counts = Histogram(OCTAVES).counts(model.few, codes)
+        cells = codes(lambda block: problem.frame.predict(block, w) - problem.response(block), 1)
+        counts = Histogram(OCTAVES).counts(model.few, cells)
         released, noise = model.curator.release(self.tails, counts)[0], model.curator.noise(self.tails, math.sqrt(2))
-        seen = np.flatnonzero(_seen(released, noise, 1))
-        end = int(seen[-1]) + 1 if len(seen) else 1 - LOWEST
+        shown = np.flatnonzero(seen(released, noise, 1))
+        end = int(shown[-1]) + 1 if len(shown) else 1 - LOWEST
         tail = released[end + 1 : end + 1 + TAIL]
         share = (max(float(tail.sum()), 0.0) + noise * math.sqrt(TAIL)) / model.few.n
         return math.ldexp(1.0, LOWEST + end), share
@@ -223,37 +211,11 @@ class Wide:
         model.intercept = curator.noise(self.intercept, 2 * clip / n) ** 2 + square / n + (cut * clip) ** 2
 
 
-def _codes(values: Any, per_octave: int = PER_OCTAVE) -> Any:
-    """Cell of a magnitude: octaves from ``LOWEST``, each cut into equal parts."""
-
-    def codes(block: Block) -> Floats:
-        mantissa, exponent = np.frexp(np.abs(values(block)))
-        inside = per_octave * (exponent - 1.0 - LOWEST) + np.floor(per_octave * (2.0 * mantissa - 1.0))
-        return np.where(mantissa > 0, inside, 0.0)[:, None]
-
-    return codes
-
-
-def _distribution(curator: Curator, release: Gaussian, data: PrivateData, codes: Any) -> tuple[Floats, Floats]:
+def _distribution(curator: Curator, release: Gaussian, data: PrivateData, cells: Any) -> tuple[Floats, Floats]:
     """Released shares of rows by cell, and the middles of the cells."""
-    counts = curator.release(release, Histogram(OCTAVES * PER_OCTAVE).counts(data, codes))[0]
-    shares = np.where(_seen(counts, curator.noise(release, math.sqrt(2)), PER_OCTAVE), counts, 0.0)
-    return shares / max(float(shares.sum()), 1.0), _middles(PER_OCTAVE)
-
-
-def _middles(per_octave: int) -> Floats:
-    k = np.arange(OCTAVES * per_octave)
-    return np.ldexp(1.0 + (k % per_octave + 0.5) / per_octave, LOWEST + k // per_octave)
-
-
-def _seen(counts: Floats, noise: float, per_octave: int) -> NDArray[np.bool_]:
-    """Cells that hold rows: those beyond doubt, and within an octave of one the likely ones.
-
-    Tails fall by degrees, so a lone count far from all others is noise more often than rows; one
-    believed in thousands of fits would set the clip a million times too wide.
-    """
-    certain = np.convolve(counts > CERTAIN * noise, np.ones(2 * per_octave + 1), "same") > 0
-    return certain & (counts > LIKELY * noise)
+    counts = curator.release(release, Histogram(OCTAVES * PER_OCTAVE).counts(data, cells))[0]
+    shares = np.where(seen(counts, curator.noise(release, math.sqrt(2)), PER_OCTAVE), counts, 0.0)
+    return shares / max(float(shares.sum()), 1.0), middles()
 
 
 def _best(model: Model, noise: float) -> Choice:

@@ -78,6 +78,25 @@ LIMITS = FitLimits()
 
 
 @dataclass(frozen=True)
+class SparseFit:
+    """A sparse model in the user's units, and what is known of its errors."""
+
+    coef: Floats
+    intercept: float
+    errors: Floats | None = None
+    """Standard errors of coefficients and intercept, infinite for columns that were not fitted."""
+    hidden: Indices | None = None
+    """Columns in which no spread showed."""
+
+    @classmethod
+    def of(cls, d: int, support: Indices, slopes: Floats, intercept: float, errors: Floats) -> SparseFit:
+        """From the chosen columns; the last of the errors is the intercept's."""
+        coef, spread = np.zeros(d), np.full(d + 1, math.inf)
+        coef[support], spread[np.append(support, d)] = slopes, errors
+        return cls(coef, intercept, spread, support[np.isinf(errors[:-1])])
+
+
+@dataclass(frozen=True)
 class FitPlan:
     """Releases of one fit on a chosen support; a rough one has gradients only."""
 
@@ -274,8 +293,8 @@ def center(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[An
 
 def refine(
     curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan, *, clip: float = math.inf, most: float = math.inf
-) -> None:
-    """Newton steps from the current fit on its support; the result replaces it.
+) -> Floats:
+    """Newton steps from the current fit on its support; the result replaces it. Returns standard errors, the intercept's last.
 
     Each gradient gives an estimate of the minimizer, ``theta + inverse curvature * gradient``.
     They are averaged with all that the fit has learned before, so that nothing spent is lost, and
@@ -296,7 +315,7 @@ def refine(
     else:
         radius = typical(curator, plan.radius, data, fit.row_norms, LIMITS.row_quantile) / HALF_OCTAVE
         moments = inverse_moments(curator, plan.moments, data, fit, radius)
-    step, last = 1.0, None
+    step, last, errors = 1.0, None, np.full(theta.size, math.inf)
     for t, gradient in enumerate(plan.gradients):
         if plan.clip and t < plan.clip.count:
             clip = min(clip, HALF_OCTAVE * typical(curator, plan.clip, data, fit.block_sizes, QUANTILE))
@@ -311,14 +330,17 @@ def refine(
         now = Point(theta, scaled, noise / curvature)
         step, last = (_secant(last, now, inverse, step) if last else step), now
         fit.learn(theta + step * direction, (step * now.noise) ** 2 * inverse @ inverse)
-        theta, added = fit.mean.copy(), np.diag(inverted(fit.precision))[:k]
-        sampled = _sampling(fit, inverse, clip, curvature, informed)[:k] / data.n
+        theta, added = fit.mean.copy(), np.diag(inverted(fit.precision))
+        sampled = _sampling(fit, inverse, clip, curvature, informed) / data.n
         # Luck of the rows chose these columns among all; luck of the noise came afterwards.
-        luck = float(np.mean(sampled / (added + sampled)))
-        theta[:k] = shrink(theta[:k], np.sqrt(added + sampled), k * ((data.d / k) ** luck - 1), most)
+        luck = float(np.mean((sampled / (added + sampled))[:k]))
+        theta[:k] = shrink(theta[:k], np.sqrt(added + sampled)[:k], k * ((data.d / k) ** luck - 1), most)
+        # What shrinkage takes away is as uncertain as the noise.
+        errors = np.sqrt(added + sampled + (theta - fit.mean) ** 2)
         fit.theta = theta[:k]
         if fit.fit_intercept:
             fit.intercept = float(theta[k]) * fit.unit
+    return errors
 
 
 def _sampling(fit: Fit, inverse: Floats, clip: float, curvature: float, informed: float) -> Floats:

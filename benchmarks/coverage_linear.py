@@ -1,0 +1,179 @@
+"""How often intervals of the default linear regression hold what least squares would find.
+
+    python benchmarks/coverage_linear.py [--fits 40] [--epsilons 0.5,1,4] [--only name,name] [--write]
+
+*Laws*: the truth is the best linear prediction in the population, whether or not the model is linear. *Tables*: rows are drawn
+with replacement from a real table, and the truth is least squares on the table itself. A cell is a law or table at one epsilon;
+its coverage is the share of all coefficients of all fits whose 95 % interval holds the truth, and *least* that of the
+coefficient that is covered least often. *width* is the median half-width over that of the classical interval
+(heteroscedasticity-consistent, not private). Coefficients with an infinite interval count as covered, and their
+share is *infinite*.
+Writes benchmarks/results/coverage_linear.csv. Tables are read from the folder that FATTAIL_DATA names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+import real_tables
+from fattail import DPLinearRegression, UtilityWarning
+
+DELTA = 1e-5
+POPULATION = 2_000_000
+RESULTS = Path(__file__).parent / "results" / "coverage_linear.csv"
+HEADER = ("data", "n", "d", "epsilon", "fits", "coverage", "least", "intercept", "width", "infinite", "n epsilon >= 5000")
+
+
+def normal(rng, n):
+    X = rng.normal(size=(n, 5))
+    return X, X @ np.arange(1, 6) / 5 + rng.normal(size=n)
+
+
+def t3(rng, n):
+    X = rng.standard_t(3, size=(n, 5))
+    return X, X @ np.arange(1, 6) / 5 + rng.standard_t(2.5, size=n)
+
+
+def lognormal(rng, n):
+    X = rng.lognormal(size=(n, 5))
+    return X, X @ np.arange(1, 6) / 5 + rng.lognormal(0, 1.2, n)
+
+
+def curved(rng, n):
+    """A slope that grows with a skewed column."""
+    X = rng.gamma(2.0, size=(n, 3)) * np.array([1.0, 50.0, 1000.0])
+    return X, X[:, 0] + 0.3 * X[:, 0] ** 2 + 0.02 * X[:, 1] + rng.normal(size=n)
+
+
+def saturated(rng, n):
+    """An effect that levels off: long rows have the least slope."""
+    X = rng.lognormal(0, 0.8, size=(n, 4))
+    return X, 3 * np.log(X[:, 0]) + X[:, 1] + np.minimum(X[:, 2], 3.0) + rng.normal(size=n)
+
+
+def heteroscedastic(rng, n):
+    """Noise that grows with the columns."""
+    X = np.column_stack([rng.gamma(1.5, size=n), rng.normal(size=n), rng.random(n) < 0.2])
+    return X, X @ [1.0, 0.5, 2.0] + rng.normal(size=n) * (0.2 + X[:, 0] + 2 * X[:, 2])
+
+
+def dummies(rng, n):
+    """Groups of 40 % to 2 %, and a slope that differs between them."""
+    X = np.column_stack([rng.random(n) < share for share in (0.4, 0.1, 0.02)] + [rng.normal(50, 12, n)])
+    return X, X @ [1.0, -2.0, 3.0, 0.05] + 0.08 * X[:, 1] * (X[:, 3] - 50) + rng.normal(size=n)
+
+
+def interacting(rng, n):
+    """Correlated columns whose product matters."""
+    Z = rng.normal(size=(n, 4))
+    X = np.column_stack([Z[:, 0], Z[:, 0] + 0.5 * Z[:, 1], np.exp(0.7 * Z[:, 2]), Z[:, 3] + 0.3 * Z[:, 2]])
+    return X, X @ [1.0, 1.0, 0.5, -1.0] + 0.5 * X[:, 1] * X[:, 2] + rng.normal(size=n)
+
+
+LAWS = {law.__name__: law for law in (normal, t3, lognormal, curved, saturated, heteroscedastic, dummies, interacting)}
+SIZES = (5_000, 20_000)
+# Table: (file, response, columns)
+TABLES = {
+    "kc_house": ("kc_house", "price", ["bedrooms", "sqft_living", "grade"]),
+    "kc_house wide": ("kc_house", "price", ["bedrooms", "bathrooms", "sqft_living", "sqft_lot", "floors", "condition", "grade"]),
+    "kc_house age": ("kc_house", "price", ["sqft_living", "yr_built", "lat"]),
+    "pension": ("pension401k", "inc", ["age", "fsize", "educ", "marr", "twoearn"]),
+    "pension wealth": ("pension401k", "net_tfa", ["age", "inc", "educ", "e401"]),
+    "randhie": ("randhie", "mdvis", ["xage", "female", "educdec", "disea", "physlm", "income"]),
+    "adult": ("adult", "hours_per_week", ["age", "education_num", "capital_gain"]),
+    "sp500": ("sp500_returns", "JPM", ["SP500", "AMD", "XOM", "MRK"]),
+    "bike": ("uci", "bike", None),
+}
+
+
+@lru_cache
+def population(name):
+    """Rows to draw from, and least squares on them."""
+    if name in LAWS:
+        X, y = LAWS[name](np.random.default_rng(0), POPULATION)
+    elif TABLES[name][0] == "uci":
+        X, y = real_tables.load(name)
+        X = X[:, 1:7]  # the first column is a copy of another
+    else:
+        file, response, columns = TABLES[name]
+        t = real_tables.frame(file)[[*columns, response]].dropna()
+        X, y = t[columns].to_numpy(float), t[response].to_numpy(float)
+    return X, y, least_squares(X, y)[0]
+
+
+def least_squares(X, y):
+    """Coefficients with the intercept last, and heteroscedasticity-consistent standard errors."""
+    Z = np.column_stack([X, np.ones(len(y))])
+    size = np.linalg.norm(Z, axis=0)
+    Q, R = np.linalg.qr(Z / size)
+    w = np.linalg.solve(R, Q.T @ y)
+    r = y - Z @ (w / size)
+    half = np.linalg.solve(R, (Q * r[:, None]).T)
+    return w / size, np.sqrt(np.sum(half**2, axis=1)) / size
+
+
+def one_cell(name, n, epsilon, fits):
+    X, y, truth = population(name)
+    covered, width, infinite = [], [], []
+    for seed in range(fits):
+        rng = np.random.default_rng([seed, n])
+        if name in LAWS:
+            A, b = LAWS[name](rng, n)
+        else:
+            rows = rng.integers(len(y), size=n)
+            A, b = X[rows], y[rows]
+        model = DPLinearRegression(epsilon=epsilon, delta=DELTA, random_state=seed).fit(A, b)
+        value = np.append(model.coef_, model.intercept_)
+        error = np.append(model.standard_errors_, model.intercept_standard_error_)
+        covered.append(np.abs(value - truth) <= 1.96 * error)
+        width.append(error / least_squares(A, b)[1])
+        infinite.append(~np.isfinite(error))
+    covered, width = np.array(covered), np.array(width)
+    each = covered[:, :-1].mean(axis=0)
+    return (
+        name, n, X.shape[1], epsilon, fits, float(covered[:, :-1].mean()), float(each.min()), float(covered[:, -1].mean()),
+        float(np.median(width[:, :-1])), float(np.mean(infinite)), n * epsilon >= 5000,
+    )  # fmt: skip
+
+
+def main():
+    warnings.simplefilter("ignore", UtilityWarning)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fits", type=int, default=40)
+    parser.add_argument("--epsilons", default="0.5,1,4")
+    parser.add_argument("--only", default=",".join([*LAWS, *TABLES]))
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    parser.add_argument("--write", action="store_true", help="write the result file")
+    options = parser.parse_args()
+    rows = []
+    for name in options.only.split(","):
+        sizes = [int(n) for n in options.sizes.split(",")] if name in LAWS else [len(population(name)[1])]
+        for n in sizes:
+            for epsilon in map(float, options.epsilons.split(",")):
+                rows.append(one_cell(name, n, epsilon, options.fits))
+                print(*[f"{v:.3g}" if isinstance(v, float) else v for v in rows[-1]], sep="  ", flush=True)
+    large = [row for row in rows if row[-1]]
+    for label, part in (("all cells", rows), ("n epsilon >= 5000", large)):
+        if part:
+            each, least = np.array([row[5] for row in part]), np.array([row[6] for row in part])
+            print(
+                f"{label}: {len(part)}; coverage {each.mean():.3f}, least cell {each.min():.3f}, {np.sum(each < 0.9)} below .90; "
+                f"least coefficient {least.min():.2f}, {np.sum(least < 0.9)} cells with one below .90; "
+                f"width {math.exp(np.mean(np.log([row[8] for row in part]))):.2f}"
+            )
+    if options.write:
+        with RESULTS.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(HEADER)
+            writer.writerows([[f"{v:.4g}" if isinstance(v, float) else v for v in row] for row in rows])
+
+
+if __name__ == "__main__":
+    main()

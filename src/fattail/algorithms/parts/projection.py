@@ -1,0 +1,198 @@
+"""Steps towards least squares' own projection, and intervals that hold when the model is wrong.
+
+Earlier releases pull long rows back and clip residuals. Where a relation is curved, such rows matter, and the fit is another
+projection than that of least squares. Here a row's part of the gradient is ``u r`` itself and only its length is bounded, so
+far rows with small residuals count in full. The first bound minimizes noise and bias, as released counts of those lengths show
+them; the last one is some times wider and shows what the first one hid.
+
+Each gradient g is an observation of the distance D to least squares, with noise R. What earlier releases say is a prior
+``D ~ N(0, P)``; what they hid adds an unknown variance k in each direction of u. Two answers follow:
+
+- *Coefficients* move by what the prior explains, and further only in directions where g clearly exceeds its noise. So a fit
+  that was right stays as precise as it was.
+- *Intervals* average over k: where g is no larger than its noise, they keep room for what cannot be seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail._tools.numbers import TINY
+from fattail.algorithms.parts.joint_moments import OFF_DIAGONAL, JointFit
+from fattail.algorithms.parts.lengths import Lengths
+from fattail.privacy import Gaussian
+from fattail.robust import Ball, Gram, symmetric
+from fattail.rows.data import Block, PrivateData
+
+Floats = NDArray[np.float64]
+Rows = Callable[[Block], tuple[Any, Floats]]
+
+
+@dataclass(frozen=True)
+class ProjectionDefaults:
+    """Constants, chosen by hand on the laws and tables of ``benchmarks/coverage_linear.py``."""
+
+    bounds: tuple[int, int] = (-4, 25)
+    """Bounds of gradients that are tried, in quarter octaves of the typical length."""
+    aligned: float = 0.5
+    """Part of what is cut off that is taken to point in one direction, where a bound is chosen ..."""
+    aligned_at_last: float = 0.25
+    """... and in intervals, after the last and widest bound."""
+    wider: float = 3.0
+    """The last bound, in units of the best one."""
+    clear: float = 10.0
+    """Squared ratio of a gradient to its noise beyond which it is followed: 1 in 600 if there is nothing to find."""
+    nothing: float = 0.1
+    """Prior chance that a direction hides nothing; two directions' worth of it are added to those that are there."""
+    chances: tuple[float, float] = (0.05, 0.95)
+    """Least and largest estimate of that chance."""
+    hidden: tuple[int, int] = (-4, 13)
+    """Octaves of k, in units of the noise, all equally likely at first."""
+    far: float = 0.5
+    """Part of the mean square length of rows that lies beyond the unit matrix, from which on steps are shortened."""
+    least_square: float = 0.25
+    """Part of the average variance of gradients that every direction has at least."""
+
+
+DEFAULTS = ProjectionDefaults()
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Planned releases: counts of lengths, gradients, and second moments of the last gradient's rows."""
+
+    counts: Gaussian
+    steps: tuple[Gaussian, ...]
+    squares: Gaussian
+
+    @classmethod
+    def planned(cls, shares: Sequence[float], counts: float, squares: Gaussian) -> Projection:
+        number = len(shares)
+        steps = tuple(Gaussian(f"least squares gradient {t + 1}", float(share)) for t, share in enumerate(shares))
+        return cls(Gaussian("gradient length counts", counts * (1 + number), count=1 + number), steps, squares)
+
+    @property
+    def mechanisms(self) -> tuple[Gaussian, ...]:
+        return self.counts, *self.steps, self.squares
+
+    def apply(self, joint: JointFit, data: PrivateData, move: bool) -> None:
+        """Move the fit, if rows are even enough for it, and set its covariance.
+
+        Where few rows make up a direction and were pulled back, its curvature is far above one, and a step would be as many
+        times too long. Then gradients only tell how wide the interval must be.
+        """
+        turn = joint.align()
+        damping = self.damping(joint, data)
+        towards = _Towards(joint, data, damping if move else 0.0)
+        if joint.observed is not None:
+            towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T)
+        beyond = 0.0
+        for release in self.steps:
+            last = release is self.steps[-1]
+            sizes = Lengths.counted(joint.curator, self.counts, data, towards.sizes)
+            bound = best_bound(sizes, joint.curator.noise(release, 2.0 / data.n), joint.p) * (DEFAULTS.wider if last else 1.0)
+            beyond = sizes.excess(bound / math.sqrt(joint.p)) * math.sqrt(joint.p)
+            rows = towards.rows(bound)
+            square = sizes.square(bound / math.sqrt(joint.p)) * np.eye(joint.p)
+            if last:
+                square = self.square(joint, data, rows, bound)
+            gradient = joint.curator.release(release, Ball(radius=bound).mean(data, rows, width=joint.p))
+            noise = joint.curator.noise(release, 2 * bound / data.n)
+            towards.observe(gradient, noise**2 * np.eye(joint.p) + square / data.n)
+        variance = towards.variance + (DEFAULTS.aligned_at_last * beyond) ** 2 * np.eye(joint.p)
+        joint.covariance = joint.unit**2 * joint.shape.T @ variance @ joint.shape
+
+    def damping(self, joint: JointFit, data: PrivateData) -> float:
+        """Factor of steps. Rows beyond the last radius add to the curvature, which is one otherwise."""
+        frame, root = joint.problem.frame, math.sqrt(joint.p)
+        lengths = Lengths.counted(joint.curator, self.counts, data, lambda block: frame.shaped(block)[2] / root)
+        return 1 / (1 + max(lengths.square(lengths.reach) - 1 - DEFAULTS.far, 0.0))
+
+    def square(self, joint: JointFit, data: PrivateData, rows: Rows, bound: float) -> Floats:
+        """Second moments of the rows' parts of the gradient; what differs from their level counts as far as it exceeds noise."""
+        p = joint.p
+        released = symmetric(joint.curator.release(self.squares, Gram(radius=bound).mean(data, rows, width=p)))
+        noise = joint.curator.noise(self.squares, math.sqrt(2) * bound**2 / data.n)
+        level = max(float(np.trace(released)) / p, noise / math.sqrt(p), TINY)
+        differs = released - level * np.eye(p)
+        kept = max(0.0, 1 - (OFF_DIAGONAL * noise * p) ** 2 / max(float(np.sum(differs**2)), TINY))
+        values, vectors = np.linalg.eigh(level * np.eye(p) + kept * differs)
+        return np.asarray((vectors * np.maximum(values, DEFAULTS.least_square * level)) @ vectors.T)
+
+
+def best_bound(sizes: Lengths, noise: float, p: int) -> float:
+    """Bound of gradients of least error: noise in p directions, and what is cut off."""
+    bounds = 2.0 ** (np.arange(*DEFAULTS.bounds) / 4)
+    cut = np.array([sizes.excess(bound) for bound in bounds])
+    return float(bounds[np.argmin(p * (noise * bounds) ** 2 + (DEFAULTS.aligned * cut) ** 2)]) * math.sqrt(p)
+
+
+class _Towards:
+    """The state of the steps, in units of u and of residuals; all of it is public."""
+
+    def __init__(self, joint: JointFit, data: PrivateData, damping: float) -> None:
+        self.joint, self.data, self.damping = joint, data, damping
+        back = np.linalg.inv(joint.shape)
+        self.variance = back.T @ joint.prior @ back / joint.unit**2
+        self.known = self.variance
+        # The mean row: E u = E u u' a for the a with a'u = 1. The mean residual has a release of its own, with a wider clip.
+        self.constant = back[-1] / np.linalg.norm(back[-1])
+
+    def _parts(self, block: Block) -> tuple[Any, Floats, Floats]:
+        problem = self.joint.problem
+        u, _, length = problem.frame.shaped(block)
+        residual = (problem.response(block) - problem.frame.predict(block, self.joint.full)) / self.joint.unit
+        return u, residual, length * np.abs(residual)
+
+    def sizes(self, block: Block) -> Floats:
+        """Lengths of the rows' parts of the gradient, in units of a typical one."""
+        return np.asarray(self._parts(block)[2] / math.sqrt(self.joint.p))
+
+    def rows(self, bound: float) -> Rows:
+        """The rows' parts of the gradient, in a ball."""
+
+        def rows(block: Block) -> tuple[Any, Floats]:
+            u, residual, size = self._parts(block)
+            return u, residual * np.minimum(1.0, bound / np.maximum(size, TINY))
+
+        return rows
+
+    def observe(self, gradient: Floats, noise: Floats) -> None:
+        """Take in a gradient whose error has covariance ``noise``."""
+        joint = self.joint
+        gradient = gradient - self.constant * (self.constant @ gradient)
+        mean, self.variance = averaged(self.variance, gradient, noise)
+        gain = np.linalg.solve(self.known + noise, self.known).T
+        rest = gradient - gain @ gradient
+        clear = np.maximum(0.0, 1 - DEFAULTS.clear * np.diag(noise + self.known) / np.maximum(gradient**2, TINY))
+        move = self.damping * (gain @ gradient + clear * rest)
+        self.known = np.zeros_like(self.known)  # what the earlier releases knew is used once
+        self.variance += np.outer(mean - move, mean - move)
+        joint.w = joint.w + joint.unit * joint.shape.T @ move
+
+
+def averaged(known: Floats, gradient: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """Posterior mean and covariance of D ~ N(0, known + diag(k)) given gradient = D + N(0, noise), averaged over k."""
+    gain = np.linalg.solve(known + noise, known).T
+    rest = gradient - gain @ gradient
+    total, error = np.diag(known + noise), np.diag(noise)
+    ratio = gradient**2 / total
+    sizes = 2.0 ** np.arange(*DEFAULTS.hidden)  # of k, over the total
+    something = np.exp(-0.5 * ratio[:, None] / (1 + sizes)) / np.sqrt(1 + sizes) / sizes.size
+    nothing = np.exp(-0.5 * ratio)
+    chance = DEFAULTS.nothing
+    for _ in range(20):
+        both = chance * nothing + (1 - chance) * something.sum(axis=1)
+        clean = np.sum(chance * nothing / both) + 2 * DEFAULTS.nothing
+        chance = float(np.clip(clean / (ratio.size + 2), *DEFAULTS.chances))
+    weight = (1 - chance) * something / both[:, None]
+    share = sizes / (1 + sizes)  # of the gradient that is D's
+    first, second = weight @ share, weight @ share**2
+    extra = first * error**2 / total + (second - first**2) * rest**2
+    return gain @ gradient + first * rest, known - gain @ known + np.diag(extra)

@@ -1,0 +1,167 @@
+"""Least squares on chosen columns of a wide table, each in its own unit: the dense default's joint moments on a support.
+
+Columns of real tables have units and centers of their own, and are correlated. `Fit` (``support_fit.py``) takes steps that
+are made for columns that are alike; these need the matrix of their second moments, which a release of joint moments holds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail._tools.numbers import TINY
+from fattail.algorithms.parts.joint_moments import JointFit
+from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
+from fattail.algorithms.parts.support_fit import SparseFit
+from fattail.columns.units import ColumnUnits, widen
+from fattail.losses import Squared
+from fattail.privacy import Curator, Gaussian
+from fattail.rows.data import Block, PrivateData
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class JointSupportDefaults:
+    """Constants, set by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned."""
+
+    blur: float = 0.12
+    """Noise of the last matrix of joint moments, relative to what it blurs, that limits the number of columns."""
+    typical: float = 1.3
+    """Squared length of rows over the number of columns, as in ``auto/linear.py``."""
+    least_z: float = 2**0.5
+    """Standard errors below which a coefficient is dropped, at least: what it explains is then less than its noise (Akaike)."""
+    unit_ratio: tuple[float, float] = (2.0, 100.0)
+    """Scales within this factor of their median are alike: without noise, and what noise of a count adds, as a share of the rows.
+    Uniform columns gave up to 6.3 with noise of 0.05."""
+    center_ratio: tuple[float, float] = (1.0, 80.0)
+    """Centers within this multiple of the scale are about zero; uniform columns gave up to 2.5 with noise of 0.05."""
+
+
+DEFAULTS = JointSupportDefaults()
+
+
+def most_columns(n: int, multiplier: float) -> int:
+    """Columns whose joint moments are more than noise: public arithmetic on the rows and the last round's noise multiplier."""
+    width = (DEFAULTS.blur * n / (DEFAULTS.typical * math.sqrt(2) * multiplier)) ** (2 / 3)
+    return max(1, int(width) - 1)
+
+
+def columns_are_alike(units: ColumnUnits, noise: float) -> bool:
+    """Whether all columns that show are around zero and in about one unit, as if somebody had scaled them.
+
+    ``noise`` is that of a count, as a share of the rows.
+    """
+    shown = np.isfinite(units.scale)
+    if 2 * np.sum(shown) <= shown.size:
+        return False
+    center, scale = units.center[shown], units.scale[shown]
+    farthest, widest = (clean + rate * noise for clean, rate in (DEFAULTS.center_ratio, DEFAULTS.unit_ratio))
+    apart = np.exp(np.abs(np.log(scale / np.median(scale))))
+    return bool(np.all(apart <= widest) and np.all(np.abs(center) <= farthest * scale))
+
+
+class JointSupport:
+    """Coefficients of the chosen columns of a table; all of it is released.
+
+    Parameters
+    ----------
+    curator : Curator
+    data : PrivateData
+    level, size : float
+        Private center and scale of the response.
+    """
+
+    has_tails = True
+
+    def __init__(self, curator: Curator, data: PrivateData, level: float, size: float) -> None:
+        self.curator, self.data, self.level = curator, data, level
+        self.size = size if math.isfinite(size) else 1.0
+        self.loss = Squared()
+        self.support = np.zeros(0, dtype=np.intp)
+        self.center, self.scale = np.zeros(0), np.zeros(0)
+        self.coef, self.intercept = np.zeros(data.d), level
+        self.unit = 1.0
+
+    def predictor(self, block: Block) -> Floats:
+        return block.dot(self.coef) + self.intercept
+
+    def residual(self, block: Block) -> Floats:
+        return -self.loss.derivative(self.predictor(block), block.y)
+
+    def add(self, columns: Indices, units: ColumnUnits) -> None:
+        """Widen the support by columns with these units."""
+        grown = np.concatenate([self.support, columns])
+        order = np.argsort(grown)
+        self.support = grown[order]
+        self.center = np.concatenate([self.center, units.center[: columns.size]])[order]
+        self.scale = np.concatenate([self.scale, units.scale[: columns.size]])[order]
+
+    @property
+    def chosen(self) -> PrivateData:
+        return self.data.chosen(self.support)
+
+    def widen(self, release: Gaussian) -> None:
+        """Enlarge scales that mean squares of the rows show to be too small."""
+        units = ColumnUnits(self.center, self.scale, np.ones_like(self.scale))
+        self.scale = widen(self.curator, release, self.chosen, units).scale
+
+    def rounds(self, *releases: tuple[Gaussian, ...]) -> JointFit:
+        """Rounds of joint moments from the present coefficients, which they replace."""
+        shown = np.isfinite(self.scale)
+        frame = Frame(self.center, self.scale, 1.0, np.eye(self.support.size + 1))
+        joint = JointFit(self.curator, Problem(Target(self.loss), frame, self.level, self.size))
+        slopes = self.coef[self.support]
+        start = self.intercept - self.level + float(slopes[shown] @ self.center[shown])
+        joint.w = np.append(slopes[shown] * self.scale[shown], start) / self.size
+        joint.unit = self.unit
+        for t, several in enumerate(releases):
+            joint.round(several, self.chosen, first=t == 0)
+        self._take(joint.problem.solution(joint.full, 0))
+        self.unit = joint.unit
+        return joint
+
+    def _take(self, fit: LinearFit) -> None:
+        self.coef = np.zeros(self.data.d)
+        self.coef[self.support], self.intercept = fit.coef, fit.intercept
+
+    def finish(self, joint: JointFit, guard: Gaussian, mean: Gaussian, squares: Gaussian, sparsity: int | None) -> SparseFit:
+        """Check, intercept and standard errors of the last rounds; then without the coefficients that are noise."""
+        joint.measure(squares, self.chosen)
+        joint.guard(guard, self.chosen)
+        fit = joint.fit(joint.move_intercept(mean, self.chosen), 0)
+        # Noise alone makes the largest of d / k estimates about so many standard errors large.
+        least = max(DEFAULTS.least_z, math.sqrt(2 * math.log(self.data.d / self.support.size)))
+        fit = eliminated(fit, sparsity or self.support.size, least)
+        self._take(fit)
+        assert fit.covariance is not None
+        return SparseFit.of(self.data.d, self.support, fit.coef, fit.intercept, np.sqrt(np.diag(fit.covariance)))
+
+
+def eliminated(fit: LinearFit, most: int, least: float) -> LinearFit:
+    """Backward elimination: drop the faintest coefficient until ``most`` are left and all exceed ``least`` standard errors.
+
+    The others move to where they are expected to be without it, by the covariance of the errors. A column without a visible
+    spread has a coefficient of zero and an infinite error, and stays so.
+    """
+    assert fit.covariance is not None
+    theta, covariance = np.append(fit.coef, fit.intercept), fit.covariance.copy()
+    left = [j for j in range(fit.coef.size) if math.isfinite(covariance[j, j])]
+    hidden = np.isinf(np.diag(covariance))
+    covariance[hidden], covariance[:, hidden] = 0.0, 0.0
+    while left:
+        size = np.abs(theta[left]) / np.sqrt(np.maximum(np.diag(covariance)[left], TINY))
+        faintest = int(np.argmin(size))
+        if len(left) <= most and size[faintest] >= least:
+            break
+        j = left.pop(faintest)
+        along = covariance[:, j] / max(float(covariance[j, j]), TINY)
+        theta = theta - along * theta[j]
+        covariance = covariance - np.outer(along, covariance[j])
+        theta[j], covariance[j], covariance[:, j] = 0.0, 0.0, 0.0
+    covariance[hidden, hidden] = math.inf
+    return replace(fit, coef=theta[:-1], intercept=float(theta[-1]), covariance=covariance)
