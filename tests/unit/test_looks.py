@@ -177,3 +177,10 @@ def test_sides_are_not_confused_far_from_zero() -> None:
         columns = [column]
         found = find_hard_ends(curator, release, rows_of(np.full(10, center)), columns)
         assert (found is not columns) == expected
+
+
+def test_few_rows_are_looked_at_once() -> None:
+    x = np.random.default_rng(7).lognormal(0, 1, 1000)
+    looked = [set(releases(x, epsilon=0.2, seed=s)) for s in range(20)]
+    assert not any({"second look", "parts of the last octave"} & names for names in looked)
+    assert any("second look" in releases(x, seed=s) for s in range(20))

@@ -72,6 +72,8 @@ class DescriptionPlan(NamedTuple):
     stages: tuple[TopK, ...]
     counts: Noise
     grid: LocationGrid = GRID
+    looks_again: bool = False
+    """Whether doubtful cells can be counted again."""
 
     @property
     def mechanisms(self) -> tuple[TopK | Noise, ...]:
@@ -138,8 +140,9 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> tupl
     center, resolution = find_locations(curator, plan.stages, data, plan.grid)
     counts = OctaveCounts(data, center)
     noisy, noise = counts.released(curator, plan.counts)
+    second = NOT_YET if plan.looks_again else None
     columns = [
-        ColumnDescription(data.n, float(c), float(w), float(cells[0]), cells[1:].reshape(2, CELLS), noise, NOT_YET).recentered()
+        ColumnDescription(data.n, float(c), float(w), float(cells[0]), cells[1:].reshape(2, CELLS), noise, second).recentered()
         for c, w, cells in zip(center, resolution, noisy, strict=True)
     ]
     return columns, counts
@@ -171,6 +174,8 @@ def settle_ends(
     *Privacy.* Which cells are counted again, and with which budget, are functions of releases. Proof: ``looks.proof.md``.
     """
     ends = [choose_ends(column, unit()) for column in columns]
+    if any(column.second is None for column in columns):
+        return columns, ends
     unseen = np.array([not e.seen for e in ends])
     tails = LOOKS.tails - _relative_budget(curator, release, columns)
     biased = np.array([e.bias_variance > (LOOKS.biased * unit() * (e.high - e.low)) ** 2 for e in ends]) & ~unseen

@@ -93,12 +93,13 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     counts = float(np.interp(math.log(rows), sizes, [SHARES.counts_few, SHARES.counts_many, SHARES.counts_plentiful]))
     counts = min(counts, SHARES.most_counts * (1 - location))
     mean = 1 - location - counts
+    looks_again = rows >= SHARES.few  # below, a second look misses more than it finds
     names = [f"location {k + 1}" for k in range(stages)]
     if pure:
         looks = tuple(TopK(name, (location / stages) ** 2 / (8 * d), count=d) for name in names)
-        return DescriptionPlan(looks, Laplace("counts", counts**2 / 2), grid), Laplace("mean", mean**2 / 2, parts=3)
+        return DescriptionPlan(looks, Laplace("counts", counts**2 / 2), grid, looks_again), Laplace("mean", mean**2 / 2, parts=3)
     looks = tuple(TopK(name, location / stages / 2, count=d) for name in names)
-    return DescriptionPlan(looks, Gaussian("counts", counts / 2), grid), Gaussian("mean", mean / 2, parts=3)
+    return DescriptionPlan(looks, Gaussian("counts", counts / 2), grid, looks_again), Gaussian("mean", mean / 2, parts=3)
 
 
 def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:
