@@ -89,7 +89,7 @@ class Projection:
         """
         turn = joint.align()
         damping = self.damping(joint, data)
-        towards = _Towards(joint, data, damping if move else 0.0)
+        towards = _Towards(joint, damping if move else 0.0)
         if joint.observed is not None:
             towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T)
         beyond = 0.0
@@ -136,29 +136,37 @@ def best_bound(sizes: Lengths, noise: float, p: int) -> float:
 class _Towards:
     """The state of the steps, in units of u and of residuals; all of it is public."""
 
-    def __init__(self, joint: JointFit, data: PrivateData, damping: float) -> None:
-        self.joint, self.data, self.damping = joint, data, damping
+    def __init__(self, joint: JointFit, damping: float) -> None:
+        self.joint, self.damping = joint, damping
         back = np.linalg.inv(joint.shape)
         self.variance = back.T @ joint.prior @ back / joint.unit**2
         self.known = self.variance
         # The mean row: E u = E u u' a for the a with a'u = 1. The mean residual has a release of its own, with a wider clip.
         self.constant = back[-1] / np.linalg.norm(back[-1])
 
-    def _parts(self, block: Block) -> tuple[Any, Floats, Floats]:
-        problem = self.joint.problem
-        u, _, length = problem.frame.shaped(block)
-        residual = (problem.response(block) - problem.frame.predict(block, self.joint.full)) / self.joint.unit
-        return u, residual, length * np.abs(residual)
+    def _parts(self) -> Callable[[Block], tuple[Any, Floats, Floats]]:
+        """Rows u, residuals and sizes of a block, as a function of public values alone: it is sent to where the rows are."""
+        problem, full, unit = self.joint.problem, self.joint.full, self.joint.unit
 
-    def sizes(self, block: Block) -> Floats:
+        def parts(block: Block) -> tuple[Any, Floats, Floats]:
+            u, _, length = problem.frame.shaped(block)
+            residual = (problem.response(block) - problem.frame.predict(block, full)) / unit
+            return u, residual, length * np.abs(residual)
+
+        return parts
+
+    @property
+    def sizes(self) -> Callable[[Block], Floats]:
         """Lengths of the rows' parts of the gradient, in units of a typical one."""
-        return np.asarray(self._parts(block)[2] / math.sqrt(self.joint.p))
+        parts, typical = self._parts(), math.sqrt(self.joint.p)
+        return lambda block: np.asarray(parts(block)[2] / typical)
 
     def rows(self, bound: float) -> Rows:
         """The rows' parts of the gradient, in a ball."""
+        parts = self._parts()
 
         def rows(block: Block) -> tuple[Any, Floats]:
-            u, residual, size = self._parts(block)
+            u, residual, size = parts(block)
             return u, residual * np.minimum(1.0, bound / np.maximum(size, TINY))
 
         return rows
