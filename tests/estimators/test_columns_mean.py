@@ -129,6 +129,19 @@ def test_a_rare_far_code_is_within_ten_half_widths():
         assert abs(answer.value - x.mean()) < 10 * half
 
 
+def test_masses_at_both_ends_of_a_column_are_not_taken_for_equal_tails():
+    """Scores with a floor and a ceiling at different distances: a symmetric body made up for tails that are not, and 11 of 30
+    intervals missed."""
+    rng = np.random.default_rng(18)
+    covered = 0
+    for seed in range(30):
+        body = np.where(rng.random(3000) < 0.054, 100.0, rng.normal(62, 11, 3000))
+        x = np.where(rng.random(3000) < 0.08, 0.0, body)
+        low, high = fattail.mean(x, random_state=seed).interval
+        covered += low <= 0.92 * (0.054 * 100 + 0.946 * 62) <= high
+    assert covered >= 24
+
+
 @pytest.mark.parametrize("scale", [2.0**127, 2.0**128, 2.0**140, 1e300, 5e-324])
 def test_numbers_at_the_end_of_the_octaves_are_answered(scale):
     """A fit that was charged once ended in an error where counts rose up to the last octave."""

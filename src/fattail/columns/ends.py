@@ -35,6 +35,9 @@ class EndRules:
     alike: float = 0.015
     unlike: float = 0.55
     """Relative difference of the counts of two tails where they are alike, and where they are not."""
+    contradiction: float = 4.0
+    """How many cells that agree make up for one that contradicts as clearly: masses at both ends of a column, say, beside a
+    symmetric body. 1, 4 and 8 were compared on ``column_laws.TUNING``."""
     lattice: float = 0.01
     """Part of the variance within cells that two alike tails do not share."""
     largest_cut: float = 0.1
@@ -299,7 +302,8 @@ def _probability_alike(column: ColumnDescription, start: int, sides: list[Side])
     same = 2 * column.noise.std**2 + both + moved**2
     other = same + (RULES.unlike * both) ** 2
     difference = (counts[0] - counts[1]) ** 2
-    evidence = np.log(RULES.symmetry) + 0.5 * np.sum(np.log(other / same) - difference * (1 / same - 1 / other))
+    by_cell = 0.5 * (np.log(other / same) - difference * (1 / same - 1 / other))
+    evidence = np.log(RULES.symmetry) + by_cell.sum() + (RULES.contradiction - 1) * min(float(by_cell.min()), 0.0)
     return float(1 / (1 + np.exp(-np.clip(evidence, -50, 50))))
 
 
