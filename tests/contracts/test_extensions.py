@@ -292,4 +292,4 @@ def test_the_sparse_default_refuses_a_loss_that_it_would_ignore():
             return Lopsided()
 
     with pytest.raises(ValueError, match=r"serves the losses Squared and Logistic only, whose curvature.*got Lopsided"):
-        Model(1).fit(None, None)
+        Model(sparsity=1).fit(None, None)
