@@ -291,5 +291,5 @@ def test_the_sparse_default_refuses_a_loss_that_it_would_ignore():
         def _loss(self):
             return Lopsided()
 
-    with pytest.raises(ValueError, match=r"serves the losses Squared and Logistic only, whose curvature.*got Lopsided"):
+    with pytest.raises(ValueError, match=r"supports the losses Squared and Logistic only, whose curvature.*got Lopsided"):
         Model(sparsity=1).fit(None, None)
