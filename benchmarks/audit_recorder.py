@@ -90,6 +90,8 @@ VARIANTS = (
     Target("DPMean", "auto", {"missing": "drop"}),
     Target("DPLinearRegression", "auto", {"missing": "drop"}),
     Target("DPHuberRegressor", "smoothed", {"relation": "add-remove"}),
+    Target("DPMean", "auto", {"relation": "add-remove"}),
+    Target("DPLinearRegression", "auto", {"relation": "add-remove"}),
     Target("DPLinearRegression", "sample_aggregate", {"aggregation": "smooth"}),
     Target("DPLinearRegression", "clipped", {"batch_size": 60}),
     Target("DPLogisticRegression", "clipped", {"batch_size": 60}),
@@ -257,10 +259,27 @@ def sparse_rows(estimator: str) -> Iterator[Pair]:
 GROUPS: tuple[Callable[[str], Iterator[Pair]], ...] = (values, tables, streams, sparse_rows)
 
 
-def pairs(estimator: str) -> Iterator[Pair]:
-    """All neighbors for an estimator."""
+def pairs(target: Target) -> Iterator[Pair]:
+    """All neighbors for a target: tables with a replaced row, or with one row more if that is what is protected."""
     for group in GROUPS:
-        yield from group(estimator)
+        for name, data, neighbor in group(target.estimator):
+            if target.options.get("relation") != "add-remove":
+                yield name, data, neighbor
+            elif (larger := appended(data, neighbor)) is not None:
+                yield name, data, larger
+
+
+def appended(data: Data, neighbor: Data) -> Data | None:
+    """``data`` and, as the last row, the one row of ``neighbor`` that differs; None for streams and where several rows differ."""
+    if any(callable(part) or part.shape != other.shape for part, other in zip(data, neighbor, strict=True)):
+        return None
+    plain = [[a.toarray() if sparse.issparse(a) else np.asarray(a) for a in part] for part in (data, neighbor)]
+    same = [np.all((a == b) | (a != a) & (b != b), axis=tuple(range(1, a.ndim))) for a, b in zip(*plain, strict=True)]
+    (rows,) = np.nonzero(~np.all(same, axis=0))
+    if rows.size != 1:
+        return None
+    both = zip(data, neighbor, strict=True)
+    return tuple(sparse.vstack([a, b[rows]], "csr") if sparse.issparse(a) else np.concatenate([a, b[rows]]) for a, b in both)
 
 
 def audited(target: Target, data: Data, neighbor: Data) -> audit.Finding:
@@ -318,7 +337,7 @@ def main() -> None:
     for k, target in enumerate(targets()):
         if only not in target.name:
             continue
-        for name, data, neighbor in islice(pairs(target.estimator), k % every, None, every):
+        for name, data, neighbor in islice(pairs(target), k % every, None, every):
             finding = audited(target, data, neighbor)
             second = by_dp_accounting(finding.spent, DELTA) if finding.claim else math.nan
             outcome = "refused" if finding.claim is None and not finding.violations else "; ".join(finding.violations)
