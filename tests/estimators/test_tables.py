@@ -200,3 +200,13 @@ def test_without_a_visible_response_predictions_are_linear():
     X = rng.normal(size=(500, 2))
     model = DPLinearRegression(random_state=0).fit(X, np.zeros(500))
     np.testing.assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+
+
+def test_a_response_whose_unit_is_not_visible_is_not_fitted_in_a_guessed_one():
+    """With so few rows counts show no spread of y. Slopes and intercept were noise in units of one, 20 times that of y."""
+    rng = np.random.default_rng(3)
+    for seed in range(12):
+        X = rng.normal(size=(1_500, 10))
+        y = 0.01 * rng.normal(size=1_500)
+        predicted = DPLinearRegression(epsilon=0.2, random_state=seed).fit(X, y).predict(X)
+        assert np.quantile(np.abs(predicted), 0.9) < 10 * np.quantile(np.abs(y), 0.9), seed
