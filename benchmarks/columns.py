@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from column_laws import LATE, REPORTING, TUNING, Law
+from column_laws import LATE, OUTSIDE, REPORTING, TUNING, Law
 from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.privacy import Curator
 from fattail.rows.data import PrivateData
@@ -146,14 +146,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--trials", type=int, default=None)
-    parser.add_argument("--laws", choices=("reporting", "tuning", "late"), default="reporting")
+    parser.add_argument("--laws", choices=("reporting", "tuning", "late", "outside"), default="reporting")
     parser.add_argument("--only", default="")
     parser.add_argument("--sizes", type=int, nargs="+", default=None)
     parser.add_argument("--epsilons", type=float, nargs="+", default=None)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS / "columns.csv")
     options = parser.parse_args()
-    laws = {"reporting": REPORTING, "tuning": TUNING, "late": LATE}[options.laws]
+    laws = {"reporting": REPORTING, "tuning": TUNING, "late": LATE, "outside": OUTSIDE}[options.laws]
     sizes = tuple(options.sizes or ((300, 3_000, 30_000) if options.quick else SIZES))
     epsilons = tuple(options.epsilons or ((0.2, 1.0, 4.0) if options.quick else EPSILONS))
     trials = options.trials or (40 if options.quick else 400)
