@@ -26,7 +26,7 @@ each_target = pytest.mark.parametrize("target", TARGETS, ids=[t.name for t in TA
 
 
 def pair(estimator, wanted):
-    return next((data, neighbor) for name, data, neighbor in cases.pairs(estimator) if name == wanted)
+    return next((data, neighbor) for name, data, neighbor in cases.pairs(cases.Target(estimator, "auto")) if name == wanted)
 
 
 @pytest.mark.parametrize("target", [t for t in TARGETS if not t.options], ids=lambda t: t.name)
@@ -39,7 +39,7 @@ def test_a_replay_refutes_no_claim(target):
 @pytest.mark.slow
 @each_target
 def test_no_replay_refutes_a_claim(target):
-    for name, data, neighbor in cases.pairs(target.estimator):
+    for name, data, neighbor in cases.pairs(target):
         finding = cases.audited(target, data, neighbor)
         assert finding.violations == (), name
         if finding.claim:

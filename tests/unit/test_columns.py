@@ -204,9 +204,9 @@ def test_a_count_that_may_be_rows_widens_the_interval_on_its_side() -> None:
     noise = CountNoise(6.0, True)
     ends, wide = (choose_ends(ColumnDescription(3000, 50.0, 0.0, 0.0, c, noise), 1e-3) for c in (plain, odd))
     assert wide.high < 50 + 64
-    assert wide.more > 0.5 * 45 * 64 / 3000
-    assert ends.more < 0.1 * wide.more
-    assert wide.less < 0.1 * wide.more
+    assert wide.doubt_above > 0.5 * 45 * 64 / 3000
+    assert ends.doubt_above < 0.1 * wide.doubt_above
+    assert wide.doubt_below < 0.1 * wide.doubt_above
 
 
 def test_few_rows_buy_a_location_only_and_say_so() -> None:

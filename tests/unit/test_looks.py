@@ -65,7 +65,7 @@ def test_a_second_count_settles_it() -> None:
     assert choose_ends(shown, 1e-3).high > 100
     ends = choose_ends(refuted, 1e-3)
     assert ends.high < 20
-    assert ends.more < 0.5 * choose_ends(column, 1e-3).more
+    assert ends.doubt_above < 0.5 * choose_ends(column, 1e-3).doubt_above
 
 
 def test_averages_of_two_counts_have_the_stated_noise() -> None:

@@ -83,9 +83,9 @@ class Ends(NamedTuple):
     """Standard deviation of the first moments by the noise of the counts."""
     realized: float
     """Second moment of the excess beyond the ends that a sample shows."""
-    less: float
+    doubt_below: float
     """By how much the bias may fall short of ``bias`` and exceed it; hardly by more."""
-    more: float
+    doubt_above: float
     open_low: bool
     open_high: bool
     doubtful: NDArray[np.bool_]
@@ -196,8 +196,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         cube=float(up.cube[j] - down.cube[i]) + (sides[0].body_moment(3) - sides[1].body_moment(3)) / rows,
         blur=noise.std / rows * max(s.scale for s in sides),
         realized=float(up.realized[j] + down.realized[i]),
-        less=float(low),
-        more=float(high),
+        doubt_below=float(low),
+        doubt_above=float(high),
         open_low=no_mean[1] > RULES.no_mean or column.is_unresolved,
         open_high=no_mean[0] > RULES.no_mean or column.is_unresolved,
         doubtful=doubtful,

@@ -152,8 +152,8 @@ def _side_by_side(column: ColumnDescription, noise: float) -> Ends:
         bias_variance=up.bias_variance + down.bias_variance,
         square=(up.square[0], down.square[1]),
         realized=up.realized + down.realized,
-        less=math.hypot(up.less, down.less),
-        more=math.hypot(up.more, down.more),
+        doubt_below=math.hypot(up.doubt_below, down.doubt_below),
+        doubt_above=math.hypot(up.doubt_above, down.doubt_above),
         open_low=down.open_low,
         open_high=up.open_high,
     )

@@ -85,7 +85,7 @@ class GroupEstimate:
         times, variance, moment = self._times()
         both = times**2 * ends.bias_variance + variance * ends.bias**2 + self._realized(times)
         both += (self.cap.lost * self.cells.half) ** 2 * moment + (_PULL * self._pulled_back()) ** 2
-        below, above = (np.sqrt(both + (times * doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
+        below, above = (np.sqrt(both + (times * doubt / _NORMAL) ** 2) for doubt in (ends.doubt_below, ends.doubt_above))
         return (
             np.where(ends.open_low or not ends.seen, np.inf, below),
             np.where(ends.open_high or not ends.seen, np.inf, above),
@@ -135,7 +135,7 @@ class GroupEstimate:
         normal, ends, gap = normal_quantile(confidence), self.shape.ends, float(np.subtract(*self.means()))
         (less, other_less), (more, other_more) = self._clipped_reach(confidence)
         times, variance, _ = self._times()
-        doubt = ends.bias_variance + (max(ends.less, ends.more) / _NORMAL) ** 2
+        doubt = ends.bias_variance + (max(ends.doubt_below, ends.doubt_above) / _NORMAL) ** 2
         bias = float(times[0] - times[1]) ** 2 * doubt + float(variance.sum()) * (ends.bias**2 + doubt)
         bias += float(self._realized(times).sum()) + (_PULL * self.shape.beyond * gap) ** 2
         if not ends.seen or ends.open_low or ends.open_high:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
-from fattail.algorithms.parts.newton import Model, Wide
+from fattail.algorithms.parts.newton import MeanCorrection, Model
 from fattail.algorithms.parts.projection import Projection
 from fattail.algorithms.parts.support_fit import center, center_plan
 from fattail.algorithms.registry import registered
@@ -212,9 +212,9 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         return intercept_only(curator, data, target)
     if isinstance(target.loss, Squared) and target.is_plain and p <= WIDEST:
         return least_squares(curator, data, target)
-    some = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
-    few = some.part(curator.subset(n, n // max(1, n // ENOUGH)))
-    newton = NewtonShares.of(few.n, some.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
+    moment_sample = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
+    count_sample = moment_sample.part(curator.subset(n, n // max(1, n // ENOUGH)))
+    newton = NewtonShares.of(count_sample.n, moment_sample.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = newton.pace(logistic)
     # A label's curvature falls as the fit grows, so its shape is taken anew: more often where that is cheap.
     # A Huber loss gains curvature as the fit settles; there a renewed shape makes steps too long.
@@ -223,7 +223,11 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     units = Units.planned(p, newton.columns, newton.moments, newton.radius, shapes)
     lengths = Gaussian("row length counts", COUNTS * shapes, count=shapes)
     residuals = Gaussian("residual counts", COUNTS * steps, count=steps)
-    wide = Wide.planned(1 if newton.moments_are_noise else 3, damping, growth) if isinstance(target.loss, Squared) else None
+    wide = (
+        MeanCorrection.planned(1 if newton.moments_are_noise else 3, damping, growth)
+        if isinstance(target.loss, Squared)
+        else None
+    )
     positives = (Gaussian("share of positives", POSITIVES),) if logistic and target.is_plain else ()
     calibrated = tuple(Gaussian("mean prediction", POSITIVES, count=2) for _ in positives)
     fixed = [
@@ -238,10 +242,14 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     gradients = [Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)]
     curator.plan(*fixed, *gradients)
 
-    problem = prepare(curator, units, some, target, few, visible=newton.moments_are_noise)
-    half = few.part(curator.subset(n, few.n // 2)) if logistic and newton.counts_are_precise and few.n < n else few
-    parts = _parts(data, some, few, half, steps, logistic)
-    model = Model(curator, data, some, parts[0], problem)
+    problem = prepare(curator, units, moment_sample, target, count_sample, visible=newton.moments_are_noise)
+    half_sample = (
+        count_sample.part(curator.subset(n, count_sample.n // 2))
+        if logistic and newton.counts_are_precise and count_sample.n < n
+        else count_sample
+    )
+    parts = _parts(data, moment_sample, count_sample, half_sample, steps, logistic)
+    model = Model(curator, data, moment_sample, parts[0], problem)
     share = share_of_positives(curator, positives[0], data) if positives else 0.5
     if positives:
         model.balance(share)
@@ -265,16 +273,22 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
 def least_squares(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
     """Least squares: as many releases as the rows can carry, by public arithmetic on n, p and the budget."""
     p, multiplier = data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
-    some = data.part(curator.subset(data.n, data.n // max(1, data.n // (2 * ENOUGH))))
-    few = some.part(curator.subset(data.n, data.n // max(1, data.n // ENOUGH)))
+    moment_sample = data.part(curator.subset(data.n, data.n // max(1, data.n // (2 * ENOUGH))))
+    count_sample = moment_sample.part(curator.subset(data.n, data.n // max(1, data.n // ENOUGH)))
     blur = LEAST.typical * p * math.sqrt(2 * p) * multiplier / data.n
-    columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * few.n)) ** 2, *LEAST.columns))
+    columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * count_sample.n)) ** 2, *LEAST.columns))
     fit = _refined if blur <= LEAST.newton else _from_moments
-    return fit(curator, data, some, few, target, columns, blur)
+    return fit(curator, data, moment_sample, count_sample, target, columns, blur)
 
 
 def _from_moments(
-    curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, target: Target, columns: float, blur: float
+    curator: Curator,
+    data: PrivateData,
+    moment_sample: PrivateData,
+    count_sample: PrivateData,
+    target: Target,
+    columns: float,
+    blur: float,
 ) -> LinearFit:
     """Few rows for the columns: two rounds of joint moments, the intercept, a check and standard errors."""
     checks = 0.5  # all that can be spared goes into the moments
@@ -285,7 +299,7 @@ def _from_moments(
     rounds = [Gaussian(f"joint moments {t + 1}", left * share) for t, share in enumerate(LEAST.rounds)]
     curator.plan(*units, *rounds, squares, guard, mean)
 
-    joint = JointFit(curator, _standardized(curator, units, few, target)[0])
+    joint = JointFit(curator, _standardized(curator, units, count_sample, target)[0])
     for release in rounds:
         joint.round((release,), data, first=release is rounds[0])
     joint.measure(squares, data)
@@ -293,7 +307,13 @@ def _from_moments(
 
 
 def _refined(
-    curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, target: Target, columns: float, blur: float
+    curator: Curator,
+    data: PrivateData,
+    moment_sample: PrivateData,
+    count_sample: PrivateData,
+    target: Target,
+    columns: float,
+    blur: float,
 ) -> LinearFit:
     """Enough rows: joint moments, then either Newton steps or more moments, then steps towards least squares' projection.
 
@@ -317,17 +337,17 @@ def _refined(
     gradients = [Gaussian(f"gradient {t + 1}", float((left - wide) * a / powers.sum())) for t, a in enumerate(powers)]
     curator.plan(*units, start, even, lengths, residuals, second, *gradients, *towards.mechanisms, guard, mean)
 
-    problem, heavy = _standardized(curator, units, few, target)
+    problem, heavy = _standardized(curator, units, count_sample, target)
     joint = JointFit(curator, problem)
-    joint.round((start,), some, first=True)
-    is_even = joint.is_even(even, some)
+    joint.round((start,), moment_sample, first=True)
+    is_even = joint.is_even(even, moment_sample)
     if is_even:
-        model = Model(curator, data, some, few, joint.problem)
+        model = Model(curator, data, moment_sample, count_sample, joint.problem)
         model.w = joint.full
         model.count_lengths(lengths)
         for t, gradient in enumerate(gradients):
             model.count_residuals(residuals)
-            model.step(gradient, gradients[-1], LEAST.damping, few if t < 2 else some if t < 3 else data)
+            model.step(gradient, gradients[-1], LEAST.damping, count_sample if t < 2 else moment_sample if t < 3 else data)
         joint.start_from(model.w, model.covariance(joint.left_by(LEAST.steps, LEAST.damping)), model.mean_square(LEAST.widest))
         joint.round((second,), data, move=False)
     else:
@@ -397,11 +417,11 @@ def share_of_positives(curator: Curator, release: Gaussian, data: PrivateData) -
 
 
 def _parts(
-    data: PrivateData, some: PrivateData, few: PrivateData, half: PrivateData, steps: int, logistic: bool
+    data: PrivateData, moment_sample: PrivateData, count_sample: PrivateData, half_sample: PrivateData, steps: int, logistic: bool
 ) -> list[PrivateData]:
     """Rows of each step: later steps undo most of the error of the first ones, which need few, or ``half`` of them."""
     if not logistic:
-        return [few] * (steps // 2) + [some] * (steps - steps // 2 - 3) + [data] * 3
-    if half is not few:
-        return [half] * (steps - 4) + [few, few, some, data]
-    return [few] * (steps - 3) + [some, some, data]
+        return [count_sample] * (steps // 2) + [moment_sample] * (steps - steps // 2 - 3) + [data] * 3
+    if half_sample is not count_sample:
+        return [half_sample] * (steps - 4) + [count_sample, count_sample, moment_sample, data]
+    return [count_sample] * (steps - 3) + [moment_sample, moment_sample, data]

@@ -179,7 +179,7 @@ def _spread(ends: Ends, mean: float, n: int, noise: float, count_noise: float) -
         return math.inf, math.inf
     clipped = max(clipped_square(ends, mean, noise) - mean**2, 0.0)
     both = (clipped + ends.realized) / n + ends.bias_variance + (count_noise / n * mean) ** 2
-    less, more = (math.sqrt(both + (doubt / _NORMAL) ** 2) for doubt in (ends.less, ends.more))
+    less, more = (math.sqrt(both + (doubt / _NORMAL) ** 2) for doubt in (ends.doubt_below, ends.doubt_above))
     return math.inf if ends.open_low else less, math.inf if ends.open_high else more
 
 

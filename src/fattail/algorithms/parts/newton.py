@@ -58,8 +58,16 @@ class Choice:
 class Model:
     """Iterates of a fit, all of them public."""
 
-    def __init__(self, curator: Curator, data: PrivateData, some: PrivateData, few: PrivateData, problem: Problem) -> None:
-        self.curator, self.data, self.some, self.few, self.problem = curator, data, some, few, problem
+    def __init__(
+        self, curator: Curator, data: PrivateData, moment_sample: PrivateData, count_sample: PrivateData, problem: Problem
+    ) -> None:
+        self.curator, self.data, self.moment_sample, self.count_sample, self.problem = (
+            curator,
+            data,
+            moment_sample,
+            count_sample,
+            problem,
+        )
         self.p = problem.p
         self.w = problem.start
         self.bend = problem.loss.curvature  # of the loss where the shape was taken, in units of u
@@ -107,20 +115,20 @@ class Model:
         if self.is_rare and self.drawn * self.p > NOISY:  # steps would be too long in the few rows that noise makes likely
             self.curator.waive(release)
         else:
-            self.problem = reshape(self.curator, release, self.some, self.problem, self.w)
+            self.problem = reshape(self.curator, release, self.moment_sample, self.problem, self.w)
             self.bend, self.renewals = 1.0, self.renewals + 1
 
     def count_lengths(self, release: Gaussian) -> None:
         """Distribution of the lengths of u."""
         frame, unit = self.problem.frame, math.sqrt(self.p)
         cells = codes(lambda block: frame.rows(block)[2] / unit)
-        share, length = _distribution(self.curator, release, self.few, cells)
+        share, length = _distribution(self.curator, release, self.count_sample, cells)
         self.lengths = share, length * unit
 
     def count_residuals(self, release: Gaussian) -> None:
         problem, w = self.problem, self.w
         cells = codes(lambda block: problem.response(block) - problem.frame.predict(block, w))
-        self.residuals = _distribution(self.curator, release, self.few, cells)
+        self.residuals = _distribution(self.curator, release, self.count_sample, cells)
 
     def step(self, gradient: Gaussian, reference: Gaussian, damping: float, data: PrivateData) -> None:
         """One bounded Newton step, with the bounds that are best for the noise of the ``reference`` release."""
@@ -196,7 +204,7 @@ class Model:
     def mean_row(self, release: Gaussian, radius: float) -> Floats:
         """Mean of pulled-back rows."""
         frame = self.problem.frame
-        mean = Ball(radius=radius).mean(self.few, lambda b: frame.rows(b)[:2], width=self.p)
+        mean = Ball(radius=radius).mean(self.count_sample, lambda b: frame.rows(b)[:2], width=self.p)
         return self.curator.release(release, mean)
 
     def fit(self, steps: int) -> LinearFit:
@@ -211,7 +219,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Wide:
+class MeanCorrection:
     """Movement 4: from the robust fit towards conditional means."""
 
     tails: Gaussian
@@ -221,7 +229,7 @@ class Wide:
     damping: float
 
     @classmethod
-    def planned(cls, steps: int, damping: float, growth: float, share: float = WIDE) -> Wide:
+    def planned(cls, steps: int, damping: float, growth: float, share: float = WIDE) -> MeanCorrection:
         shares = WIDE_SLOPES * share * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
         return cls(
             Gaussian("residual tails", WIDE_TAILS * share, count=steps + 2),
@@ -239,12 +247,12 @@ class Wide:
         """Upper edge of the highest octave of residuals that is seen, and the share of the rows that may lie beyond twice it."""
         problem, w = model.problem, model.w
         cells = codes(lambda block: problem.frame.predict(block, w) - problem.response(block), 1)
-        counts = Histogram(OCTAVES).counts(model.few, cells)
+        counts = Histogram(OCTAVES).counts(model.count_sample, cells)
         released, noise = model.curator.release(self.tails, counts)[0], model.curator.noise(self.tails, math.sqrt(2))
         shown = np.flatnonzero(seen(released, noise, 1))
         end = int(shown[-1]) + 1 if len(shown) else 1 - LOWEST
         tail = released[end + 1 : end + 1 + TAIL]
-        share = (max(float(tail.sum()), 0.0) + noise * math.sqrt(TAIL)) / model.few.n
+        share = (max(float(tail.sum()), 0.0) + noise * math.sqrt(TAIL)) / model.count_sample.n
         return math.ldexp(1.0, LOWEST + end), share
 
     def apply(self, model: Model) -> None:
