@@ -99,9 +99,9 @@ def test_seeds_repeat_and_secure_noise_does_not(name, method):
     a, b = (public_arrays(fit(name, method, *dataset(name))) for _ in range(2))
     assert a.keys() == b.keys() and all(np.array_equal(a[k], b[k], equal_nan=True) for k in a)
     # Few rows get an answer from a coarse grid, zero in one fit of four: two alike mean nothing, twenty would.
-    c, *others = (lambda: public_arrays(fit(name, method, *dataset(name), random_state=None)) for _ in range(20))
-    first = c()
-    assert any(not np.array_equal(first[k], other[k]) for other in (fitted() for fitted in others) for k in first)
+    fits = (public_arrays(fit(name, method, *dataset(name), random_state=None)) for _ in range(20))
+    first = next(fits)
+    assert any(not np.array_equal(first[k], other[k]) for other in fits for k in first)
 
 
 @each_method

@@ -212,8 +212,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         return intercept_only(curator, data, target)
     if isinstance(target.loss, Squared) and target.is_plain and p <= WIDEST:
         return least_squares(curator, data, target)
-    moment_sample = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
-    count_sample = moment_sample.part(curator.subset(n, n // max(1, n // ENOUGH)))
+    moment_sample, count_sample = _samples(curator, data)
     newton = NewtonShares.of(count_sample.n, moment_sample.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = newton.pace(logistic)
     # A label's curvature falls as the fit grows, so its shape is taken anew: more often where that is cheap.
@@ -273,23 +272,22 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
 def least_squares(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
     """Least squares: as many releases as the rows can carry, by public arithmetic on n, p and the budget."""
     p, multiplier = data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
-    moment_sample = data.part(curator.subset(data.n, data.n // max(1, data.n // (2 * ENOUGH))))
-    count_sample = moment_sample.part(curator.subset(data.n, data.n // max(1, data.n // ENOUGH)))
+    moment_sample, count_sample = _samples(curator, data)
     blur = LEAST.typical * p * math.sqrt(2 * p) * multiplier / data.n
     columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * count_sample.n)) ** 2, *LEAST.columns))
-    fit = _refined if blur <= LEAST.newton else _from_moments
-    return fit(curator, data, moment_sample, count_sample, target, columns, blur)
+    if blur > LEAST.newton:
+        return _from_moments(curator, data, count_sample, target, columns)
+    return _refined(curator, data, moment_sample, count_sample, target, columns, blur)
 
 
-def _from_moments(
-    curator: Curator,
-    data: PrivateData,
-    moment_sample: PrivateData,
-    count_sample: PrivateData,
-    target: Target,
-    columns: float,
-    blur: float,
-) -> LinearFit:
+def _samples(curator: Curator, data: PrivateData) -> tuple[PrivateData, PrivateData]:
+    """The rows of second moments, and those of counts and early steps: secret subsets, or all rows if there are few."""
+    n = data.n
+    moment_sample = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
+    return moment_sample, moment_sample.part(curator.subset(n, n // max(1, n // ENOUGH)))
+
+
+def _from_moments(curator: Curator, data: PrivateData, count_sample: PrivateData, target: Target, columns: float) -> LinearFit:
     """Few rows for the columns: two rounds of joint moments, the intercept, a check and standard errors."""
     checks = 0.5  # all that can be spared goes into the moments
     units = _units(columns, LEAST.column_squares * checks)
