@@ -14,10 +14,10 @@ from scipy import sparse
 import fattail
 from fattail import catalog
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed
+from fattail.robust.passes import Job, exact_sum
 from fattail.rows.data import PrivateData
 from fattail.rows.order import Sample, SecretOrder
-from fattail.rows.passes import Job
-from fattail.rows.sources import Chunks, Parquet, Reader
+from fattail.rows.sources import Chunks, Parquet
 from listed import CLASSIFIERS, DENSE, METHODS
 
 dask_array = pytest.importorskip("dask.array")
@@ -142,7 +142,7 @@ def test_a_matrix_product_does_not_see_where_chunks_end(sizes, block_bytes):
         return np.sum((block.X @ w).view(np.int64), keepdims=True)
 
     data = PrivateData(in_chunks(X, X[:, 0], sizes), block_bytes=block_bytes)
-    assert data._reduce(bits) == PrivateData(X)._reduce(bits)
+    assert exact_sum(data, bits) == exact_sum(PrivateData(X), bits)
 
 
 @pytest.mark.parametrize("name", STREAMED)
@@ -164,18 +164,18 @@ def test_a_bad_row_of_a_stream_is_one_bounded_row(name, bad, tmp_path):
 
 
 @pytest.mark.parametrize("name", ROBUST)
-def test_passes_travel_and_rows_do_not(name):
+def test_passes_travel_and_rows_do_not(name, monkeypatch):
     """What a cluster is sent is a function of public parameters; a closure over the rows is refused."""
     X, y = rows_of()
     data = PrivateData(X, y)
     sent = []
-    spy = PrivateData(X, y)
-    spy._source.sum = lambda job, *args: sent.append(job) or np.zeros(D, dtype=np.int64)
-    ROBUST[name].mean(spy, gradient(np.ones(D)))
+    monkeypatch.setattr(Job, "over", lambda job, *rest: sent.append(job))
+    ROBUST[name].mean(data, gradient(np.ones(D)))
+    monkeypatch.undo()
     job = cloudpickle.loads(cloudpickle.dumps(sent[0]))
     np.testing.assert_array_equal(job([(X, y)], 0), ROBUST[name].mean(data, gradient(np.ones(D)))._value)
     with pytest.raises(TypeError, match="not pickled"):
-        cloudpickle.dumps(Job(lambda block: data._reduce(lambda b: b.X), 16))
+        cloudpickle.dumps(Job(lambda block: exact_sum(data, lambda b: b.X), 16))
 
 
 @pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
@@ -190,8 +190,8 @@ def test_every_pass_of_every_method_travels(name, method, form, monkeypatch):
             fitted(name, method, PrivateData(*data))
         return
     expected = fitted(name, method, PrivateData(*data))
-    here = Reader.sum
-    monkeypatch.setattr(Reader, "sum", lambda self, job, *rest: here(self, cloudpickle.loads(cloudpickle.dumps(job)), *rest))
+    here = Job.over
+    monkeypatch.setattr(Job, "over", lambda job, *rest: here(cloudpickle.loads(cloudpickle.dumps(job)), *rest))
     np.testing.assert_array_equal(fitted(name, method, PrivateData(*data)), expected)
 
 

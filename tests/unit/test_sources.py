@@ -15,6 +15,7 @@ import fattail
 from fattail._tools.threads import blas, one_blas_thread
 from fattail.estimators.base import PrivateEstimator
 from fattail.robust import Ball, Clip, Gram, Smooth, Truncate
+from fattail.robust.passes import exact_sum
 from fattail.rows.data import PrivateData, block_rows
 from fattail.rows.door import Refusal
 from fattail.rows.order import SecretOrder
@@ -36,7 +37,7 @@ def path(frame, tmp_path):
 
 
 def total_of(data):
-    return data._reduce(lambda b: np.rint(1e6 * np.column_stack([b.X, b.y]).sum(axis=0)).astype(np.int64))
+    return exact_sum(data, lambda b: np.rint(1e6 * np.column_stack([b.X, b.y]).sum(axis=0)).astype(np.int64))
 
 
 @pytest.mark.parametrize("make", [lambda f: f, pl.from_pandas, pa.Table.from_pandas, lambda f: pl.from_pandas(f).lazy()])
@@ -111,7 +112,7 @@ def test_a_stream_is_counted_once_or_declared():
 )
 def test_a_stream_that_is_not_what_it_says(chunks, options, message):
     with pytest.raises(ValueError, match=message):
-        PrivateData(Chunks(lambda: iter(chunks), **options))._reduce(lambda b: np.zeros(1, dtype=np.int64))
+        exact_sum(PrivateData(Chunks(lambda: iter(chunks), **options)), lambda b: np.zeros(1, dtype=np.int64))
 
 
 def test_an_error_on_one_thread_stops_the_pass(monkeypatch):
@@ -123,7 +124,7 @@ def test_an_error_on_one_thread_stops_the_pass(monkeypatch):
         raise RuntimeError("lost disk")
 
     with pytest.raises(RuntimeError, match="lost disk"):
-        PrivateData(np.zeros((160_000, 1)), block_bytes=1)._reduce(partial)
+        exact_sum(PrivateData(np.zeros((160_000, 1)), block_bytes=1), partial)
     assert len(seen) <= 4
 
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from fattail._tools.threads import thread_count, together
+from fattail._tools.threads import run_parallel, thread_count
 
 
 def test_all_tasks_are_done_and_in_order():
-    assert together([lambda k=k: k**2 for k in range(20)]) == [k**2 for k in range(20)]
+    assert run_parallel([lambda k=k: k**2 for k in range(20)]) == [k**2 for k in range(20)]
 
 
 def test_each_task_is_done_once():
     done = []
-    assert together([lambda k=k: done.append(k) for k in range(50)]) == [None] * 50
+    assert run_parallel([lambda k=k: done.append(k) for k in range(50)]) == [None] * 50
     assert sorted(done) == list(range(50))
 
 
@@ -20,7 +20,7 @@ def test_a_failure_on_another_thread_is_raised_here():
         raise RuntimeError("lost")
 
     with pytest.raises(RuntimeError, match="lost"):
-        together([lambda: None, fails])
+        run_parallel([lambda: None, fails])
 
 
 def test_the_number_of_threads_is_the_users(monkeypatch):

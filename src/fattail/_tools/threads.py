@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ContextDecorator
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -26,9 +26,14 @@ def thread_count() -> int:
     return int(given)
 
 
-def together(tasks: Sequence[Callable[[], T]]) -> list[T]:
+def start(tasks: Sequence[Callable[[], T]]) -> list[Future[T]]:
+    """Hand tasks to the pool of this process."""
+    return [_pool(thread_count(), os.getpid()).submit(task) for task in tasks]
+
+
+def run_parallel(tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Results of all tasks. This thread runs the first task, and then those that no other thread has started."""
-    others = [_pool(thread_count(), os.getpid()).submit(task) for task in tasks[1:]]
+    others = start(tasks[1:])
     first = tasks[0]()
     return [first, *(task() if other.cancel() else other.result() for task, other in zip(tasks[1:], others, strict=True))]
 

@@ -23,7 +23,6 @@ from fattail.algorithms.parts.linear_rows import Descent, LinearFit, Target
 from fattail.algorithms.registry import needs_of
 from fattail.estimators.predictors import LinearPredictor
 from fattail.losses import OWN, Loss, check_loss, curvature_near_zero
-from fattail.privacy import Curator
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.rows.data import PrivateData
 
@@ -211,13 +210,14 @@ class LinearModel(LinearPredictor):
         radius = math.inf if self.radius is None else float(self.radius)
         target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept)
         data, curator = self._admit(data)
-        fit = self._run(curator, data, target)
+        with one_blas_thread:
+            fit: LinearFit = self._algorithm()(curator, data, target, *self._options())
         self.n_iter_ = fit.n_iter
         self.privacy_ = curator.report()
         return fit
 
-    @one_blas_thread
-    def _run(self, curator: Curator, data: PrivateData, target: Target) -> LinearFit:
+    def _options(self) -> tuple[Any, ...]:
+        """The parameters that the algorithm of ``method`` takes."""
         descent = self._descent()
         options: dict[str, tuple[Any, ...]] = {
             "auto": (),
@@ -227,8 +227,7 @@ class LinearModel(LinearPredictor):
             "sample_aggregate": (None if is_auto(self.blocks) else int(self.blocks), self.aggregation),
             "clipped": (descent, None if is_auto(self.clip) else float(self.clip), self.batch_size),
         }
-        fit: LinearFit = self._algorithm()(curator, data, target, *options[self.method])
-        return fit
+        return options[self.method]
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)

@@ -27,7 +27,7 @@ from fattail.algorithms.registry import needs_of
 from fattail.estimators.linear_base import check_number
 from fattail.estimators.predictors import LinearPredictor
 from fattail.losses import Loss, check_loss
-from fattail.privacy import Curator, gaussian_multiplier
+from fattail.privacy import gaussian_multiplier
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
@@ -187,8 +187,11 @@ class SparseModel(LinearPredictor):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         self._check_shapes(data.d)
         data, curator = self._admit(data)
-        with np.errstate(all="ignore"):
-            fit = self._run(curator, data, self._loss())
+        with one_blas_thread, np.errstate(all="ignore"):
+            if self.method == "auto":
+                fit = screened_fit(curator, data, self._loss(), **self._auto_options())
+            else:
+                fit = SparseFit(*ALGORITHMS[self.method](curator, data, *self._options(data)))
         self.privacy_ = curator.report()
         coef = np.clip(np.nan_to_num(fit.coef), -LARGEST, LARGEST)
         self.support_ = np.flatnonzero(coef)
@@ -203,15 +206,19 @@ class SparseModel(LinearPredictor):
         if fit.hidden is not None:
             self._warn_of_hidden(fit.hidden)
 
-    @one_blas_thread
-    def _run(self, curator: Curator, data: PrivateData, loss: Loss) -> SparseFit:
-        sparsity = None if is_auto(self.sparsity) else int(self.sparsity)
-        if self.method == "auto":
-            scale = None if self.feature_scale is None else np.asarray(self.feature_scale, dtype=np.float64)
-            return screened_fit(curator, data, loss, sparsity, feature_scale=scale, fit_intercept=self.fit_intercept)
+    def _auto_options(self) -> dict[str, Any]:
+        """The parameters that ``method="auto"`` takes."""
+        return {
+            "sparsity": None if is_auto(self.sparsity) else int(self.sparsity),
+            "feature_scale": None if self.feature_scale is None else np.asarray(self.feature_scale, dtype=np.float64),
+            "fit_intercept": self.fit_intercept,
+        }
+
+    def _options(self, data: PrivateData) -> tuple[Any, ...]:
+        """The parameters that the algorithm of another ``method`` takes."""
         options = Options(
             # The default sparsity of the papers' methods, a tenth of the square root of the number of rows, set by hand.
-            sparsity if sparsity is not None else min(data.d, max(1, round(math.sqrt(data.n) / 10))),
+            min(data.d, max(1, round(math.sqrt(data.n) / 10))) if is_auto(self.sparsity) else int(self.sparsity),
             None if is_auto(self.n_iter) else int(self.n_iter),
             None if is_auto(self.step) else float(self.step),
             None if is_auto(self.feature_clip) else float(self.feature_clip),
@@ -222,8 +229,8 @@ class SparseModel(LinearPredictor):
             self.fit_intercept,
         )
         extra = (self.public_features,) if self.method == "knowledge_transfer" else ()
-        own_loss = () if self.method in REGRESSION_ONLY else (loss,)
-        return SparseFit(*ALGORITHMS[self.method](curator, data, *own_loss, options, *extra))
+        own_loss = () if self.method in REGRESSION_ONLY else (self._loss(),)
+        return (*own_loss, options, *extra)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Names of the selected columns: those seen in ``fit``, the given ones, or ``x0, x1, ...``."""

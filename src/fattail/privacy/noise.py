@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail._tools.threads import thread_count, together
+from fattail._tools.threads import run_parallel, thread_count
 from fattail.privacy.events import DISCRETE_SLACK
 from fattail.privacy.exact import smooth_noise
 
@@ -137,7 +137,7 @@ def _saturating_add(value: Integers, noise: NDArray[np.float64]) -> Integers:
 def _apply(measurement: Any, value: Integers) -> Integers:
     """Noise is independent between coordinates, so a long vector may be cut and its parts sampled at once."""
     parts = np.array_split(value.ravel(), min(thread_count(), value.size // _LONG + 1))
-    noisy = together([partial(measurement, part) for part in parts])
+    noisy = run_parallel([partial(measurement, part) for part in parts])
     return np.concatenate([np.asarray(part, dtype=np.int64) for part in noisy]).reshape(value.shape)
 
 

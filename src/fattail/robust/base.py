@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
 from fattail.privacy.bounded import Bounded, Norm, PrivacyError
+from fattail.robust.passes import exact_sum
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold, Sample
 from fattail.rows.persons import averaged
@@ -99,7 +100,7 @@ class Robustifier(ABC):
             self._add(V, r, shift, inverse, out)
             return out
 
-        total = data._reduce(partial, fold)
+        total = exact_sum(data, partial, fold)
         # One row (person) more or fewer moves the sum by half of what a replacement does: `data.swing`.
         reach = data.swing * self._row_range(width)
         if anchor is not None and data.count_noise and self._norm() == "linf":

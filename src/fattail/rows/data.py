@@ -1,14 +1,13 @@
 """The only holder of raw rows.
 
-Everything an estimator learns goes through ``PrivateData._reduce``: a function sees one
-cache-sized block of rows at a time and returns integer partial sums, which are added. The
-sums are exact, so blocks, threads and workers cannot change a result. `fattail.rows.sources` reads the rows.
+Only bounded sums read them: `fattail.robust.passes` adds integer vectors over cache-sized blocks, and a few order statistics
+gather the values of all rows. `fattail.rows.sources` reads the rows.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from numpy.typing import NDArray
 from fattail.rows.classes import Labels
 from fattail.rows.missing import OneColumn, treated
 from fattail.rows.order import Fold, Sample
-from fattail.rows.passes import Block, Job, Partial, cut, narrowed, picked
+from fattail.rows.passes import Block, cut, picked
 from fattail.rows.persons import Persons
-from fattail.rows.source import Arrays, Reader, in_memory
+from fattail.rows.source import Arrays, Chunk, Reader, in_memory
 from fattail.rows.sources import as_source
 
 __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
@@ -242,25 +241,31 @@ class PrivateData:
             return self.n * rows.rate
         return self.n if rows is None else len(rows)
 
-    def _reduce(self, partial: Partial, rows: Fold | Sample | None = None) -> NDArray[np.int64]:
-        """Sum of ``partial(block)`` over all blocks, exactly."""
-        mask = rows._mask if isinstance(rows, Sample) else None
-        fold = self._counting(rows if isinstance(rows, Fold) else None)
-        partial = self._narrowed(partial)
-        if mask is not None and (fold is not None or len(mask) != self._source.n):
-            raise ValueError("a Poisson sample is drawn from all rows")
-        result = self._source.sum(Job(partial, self._block_rows, fold), 0, self._source.n, mask)
-        return partial(self._source.nobody()) if result is None else result
+    def _selected(self, rows: Fold | Sample | None) -> tuple[Fold | None, NDArray[np.bool_] | None]:
+        """The fold of the source to read, None for all rows, and the mask of a Poisson sample."""
+        if isinstance(rows, Sample):
+            if self._fold is not None or len(rows._mask) != self._source.n:
+                raise ValueError("a Poisson sample is drawn from all rows")
+            return None, rows._mask
+        if rows is not None and (self._fold or self._copied):
+            raise ValueError("folds are drawn from all rows")
+        return self._fold if rows is None else rows, None
+
+    def _chunks(self, fold: Fold | None) -> Iterator[Chunk] | None:
+        """The rows for a pass that selects those of ``fold``; None where the source runs passes itself."""
+        if not isinstance(self._source, Reader):
+            return None
+        return self._source.read(0, self._source.n) if fold is None else self._source.read_alike()
+
+    def _nobody(self) -> Block:
+        """A block without rows."""
+        block: Block = self._source.nobody()
+        return block if self._chosen is None else block.narrowed(self._chosen)
 
     def _narrowed(self, compute: Callable[[Block], NDArray[Any]]) -> Callable[[Block], NDArray[Any]]:
         """A function of blocks as one of the columns that count."""
-        return compute if self._chosen is None else narrowed(compute, self._chosen)
-
-    def _counting(self, fold: Fold | None) -> Fold | None:
-        """The fold of the source to read; None for all rows."""
-        if fold is not None and (self._fold or self._copied):
-            raise ValueError("folds are drawn from all rows")
-        return self._fold if fold is None else fold
+        columns = self._chosen
+        return compute if columns is None else lambda block: compute(block.narrowed(columns))
 
     def check_in_memory(self, who: str) -> None:
         """Refuse a stream for a method that needs more than sums over rows."""
@@ -277,10 +282,10 @@ class PrivateData:
         The values of a fold are in its secret order, so that nothing depends on the order of the table.
         """
         if isinstance(self._source, Persons):
-            return self._source.gather(self._narrowed(compute), self._block_rows, self._counting(rows))
+            return self._source.gather(self._narrowed(compute), self._block_rows, self._selected(rows)[0])
         self.check_in_memory("this method")
         assert isinstance(self._source, Arrays)
-        fold = self._counting(rows)
+        fold, _ = self._selected(rows)
         compute = self._narrowed(compute)
         chunks = self._source.read(0, self._source.n)
         if fold is not None:

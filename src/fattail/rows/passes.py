@@ -1,15 +1,10 @@
-"""One pass over the rows: blocks in, exact integer sums out, on several threads.
-
-A pass is a function of public parameters. It runs in this process or is sent to a worker that holds the rows.
-"""
+"""Blocks: the rows of a source, cut into parts of a fixed number of rows whatever the size of its chunks."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -17,15 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fattail import _kernels
-from fattail._tools.threads import one_blas_thread, thread_count, together
 from fattail.rows.frames import FLOATS, Columns
 from fattail.rows.order import Fold
-from fattail.rows.source import Chunk, total
-
-# Least number of blocks for which several threads are used.
-MIN_THREADED = 4
-
-Partial = Callable[["Block"], NDArray[np.int64]]
+from fattail.rows.source import Chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,49 +48,12 @@ class Block:
         """``X @ w`` in float64; a row's product does not depend on the other rows or on its position."""
         return _kernels.dot(self.X, w)
 
-
-def narrowed(partial: Partial, columns: NDArray[np.intp]) -> Partial:
-    """The same pass over some of the columns, in this order."""
-
-    def over_some(block: Block) -> NDArray[np.int64]:
-        rows = block.X[:, columns]
+    def narrowed(self, columns: NDArray[np.intp]) -> Block:
+        """The same rows with only these columns, in this order."""
+        rows = self.X[:, columns]
         if sparse.issparse(rows):
             rows.sort_indices()
-        return partial(replace(block, rows=rows))
-
-    return over_some
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One pass: the sum of ``partial`` over blocks of consecutive rows, or of those of them that are in a fold.
-
-    It holds public parameters and the fold's secret key, but no rows, so it can be sent to a worker that holds rows.
-    """
-
-    partial: Partial
-    block_rows: int
-    fold: Fold | None = None
-
-    def __call__(
-        self, chunks: Iterable[Chunk], start: int, mask: NDArray[np.bool_] | None = None, threads: int | None = None
-    ) -> NDArray[np.int64] | None:
-        """Sum over ``chunks``, whose first row has position ``start``; None if they are empty.
-
-        ``mask`` covers the same rows. Threads take the next block from one iterator; the sums are integers, so the result does
-        not depend on the threads.
-        """
-        if self.fold is not None:
-            chunks = picked(chunks, start, self.fold, self.block_rows)
-        return self.over(cut(chunks, start, self.block_rows, mask), threads)
-
-    def over(self, pieces: Iterator[Any], threads: int | None = None) -> NDArray[np.int64] | None:
-        """Sum over pieces, each of which assembles its block."""
-        with one_blas_thread:
-            head = list(islice(pieces, MIN_THREADED))
-            threads = (threads or thread_count()) if len(head) == MIN_THREADED else 1
-            shared = _Shared(chain(head, pieces))
-            return total(together([lambda: shared.drain(self.partial)] * threads))
+        return replace(self, rows=rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,33 +145,3 @@ def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] 
 def _alone(X: Any, y: Any, a: int, b: int) -> tuple[Any, Any, int, int]:
     """A copy of a part of a chunk."""
     return X[a:b].copy(), None if y is None else y[a:b].copy(), 0, b - a
-
-
-class _Shared:
-    """Pieces that several threads take one by one."""
-
-    def __init__(self, pieces: Iterator[Any]) -> None:
-        self._pieces, self._lock = pieces, threading.Lock()
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        with self._lock:
-            return next(self._pieces)
-
-    def drain(self, partial: Partial) -> NDArray[np.int64] | None:
-        """Sum of ``partial`` over the pieces that this thread takes; None if it takes none."""
-        sums: NDArray[np.int64] | None = None
-        scratch: dict[Any, NDArray[Any]] = {}
-        try:
-            for piece in self:
-                part = partial(piece.block(scratch))
-                if sums is None:
-                    sums = part.copy()
-                else:
-                    sums += part
-            return sums
-        except BaseException:
-            self._pieces = iter(())  # stops the other threads
-            raise

@@ -1,7 +1,7 @@
 """The interface of a source of rows: a public shape, and consecutive rows by position.
 
-`fattail.rows.data` cuts the chunks into blocks and adds integer partial sums over them. The sources themselves are in
-`fattail.rows.sources` and `fattail.rows.cluster`.
+`fattail.rows.passes` cuts the chunks into blocks, and `fattail.robust.passes` adds integer vectors over them. The sources
+themselves are in `fattail.rows.sources` and `fattail.rows.cluster`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STORED = 64
 
 
 class Job(Protocol):
-    """A pass over consecutive rows, or over those of them in a fold; see `fattail.rows.passes.Job`."""
+    """A pass over consecutive rows, or over those of them in a fold; see `fattail.robust.passes.Job`."""
 
     @property
     def fold(self) -> Fold | None: ...
