@@ -9,6 +9,8 @@ from fattail import DPMean, _kernels, audit
 from fattail.algorithms.parts import scale
 from fattail.privacy import Curator, Gaussian, PrivacyError, SmoothNoise, SubsampledGaussian, TopK
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate, symmetric
+from fattail.robust.base import ONE
+from fattail.robust.plain import plain_rows
 from fattail.rows.data import PrivateData
 from fattail.rows.order import SecretOrder
 
@@ -57,6 +59,46 @@ def release_one(robust):
 @pytest.mark.parametrize("name", ROBUST)
 def test_hostile_replacement_stays_within_the_declared_sensitivity(name):
     assert audit.fuzz(release_one(ROBUST[name]), (rows_of(),), trials=60, seed=1) <= 1
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_the_check_for_authors_passes(name):
+    audit.check_robustifier(ROBUST[name])
+
+
+class Unbounded(Tanh):
+    def _add(self, V, r, center, inverse, out):
+        out += np.rint(ONE * np.clip(np.nan_to_num(plain_rows(V, r, center, inverse)), -100, 100)).astype(np.int64).sum(axis=0)
+
+
+class Centered(Tanh):
+    def _add(self, V, r, center, inverse, out):
+        rows = plain_rows(V, r, center, inverse)
+        super()._add(rows - rows.mean(axis=0), None, None, np.ones(rows.shape[1]), out)
+
+
+class Numbered(Tanh):
+    def _add(self, V, r, center, inverse, out):
+        super()._add(V, np.arange(V.shape[0], dtype=float), center, inverse, out)
+
+
+class Stored(Tanh):
+    def _add(self, V, r, center, inverse, out):
+        super()._add(V, r, center, inverse * (2.0 if sparse.issparse(V) else 1.0), out)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (Unbounded, "Unbounded declares too small a sensitivity: a row moved"),
+        (Centered, "Centered must bound each row by itself: its sum depends on the blocks"),
+        (Numbered, "Numbered must bound each row by itself"),
+        (Stored, "depends on the storage of the rows"),
+    ],
+)
+def test_the_check_for_authors_refuses_a_broken_one(broken, message):
+    with pytest.raises(ValueError, match=message):
+        audit.check_robustifier(broken(scale=1.0))
 
 
 @pytest.mark.parametrize("name", ["clip", "truncate", "smooth", "ball", "median of clipped", "gram"])

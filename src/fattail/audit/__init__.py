@@ -24,6 +24,7 @@ from fattail.audit.findings import Finding, Spending
 from fattail.audit.likelihood import privacy_loss
 from fattail.audit.recorder import record_and_replay
 from fattail.audit.replays import Dataset, Step, fuzz, fuzz_persons, hostile_rows, moved, replay
+from fattail.audit.robustifiers import check_robustifier
 
 __all__ = [
     "Dataset",
@@ -32,6 +33,7 @@ __all__ = [
     "Spending",
     "Step",
     "attack",
+    "check_robustifier",
     "coarse_draws",
     "fuzz",
     "fuzz_persons",
