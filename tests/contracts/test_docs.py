@@ -1,12 +1,15 @@
 """What the pages name exists: a moved module must not leave a page behind."""
 
 import importlib
+import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fattail
+import listed
 from fattail import catalog
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -46,6 +49,36 @@ def test_every_public_name_is_on_the_api_page():
     public += [f"baselines.{n}" for n in fattail.baselines.__all__]
     public += [f"audit.{n}" for n in fattail.audit.__all__ if n != "Dataset"]  # an alias of a type
     assert not sorted(set(public) - set(NAMES))
+
+
+def section(cls, title):
+    """Names that a section of a docstring in numpydoc's form explains."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=\n\n\S+\n-+\n|\Z)", inspect.getdoc(cls), re.DOTALL | re.MULTILINE)
+    heads = [line.split(" : ")[0] for line in found[1].splitlines() if line and not line.startswith(" ")]
+    return {name.strip() for head in heads for name in head.split(",")}
+
+
+CLASSES = [getattr(fattail, name) for name in catalog.names()] + [
+    getattr(fattail.baselines, name) for name in fattail.baselines.__all__
+]
+
+
+@pytest.mark.parametrize("cls", [*CLASSES, fattail.LocalRandomizer], ids=lambda cls: cls.__name__)
+def test_docstrings_explain_every_parameter(cls):
+    assert "{" not in re.sub(r"\{\S+,.*?\}", "", inspect.getdoc(cls)), "a placeholder was not filled"
+    assert not sorted(set(inspect.signature(cls).parameters) - section(cls, "Parameters"))
+
+
+@pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+@pytest.mark.parametrize("name", catalog.names())
+def test_docstrings_explain_every_fitted_attribute(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(4, (2000, 3))
+    y = X[:, 0] + rng.standard_t(4, 2000)
+    target = {"none": (), "numbers": (y,), "labels": ((y > 0).astype(int),)}[catalog.entry(name).target]
+    model = getattr(fattail, name)(random_state=0, **listed.example(name)).fit(X, *target)
+    fitted = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
+    assert not sorted(fitted - section(type(model), "Attributes") - {"n_features_in_", "feature_names_in_"})
 
 
 @pytest.mark.parametrize("name", ROLES)

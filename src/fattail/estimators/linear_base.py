@@ -28,57 +28,56 @@ from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 
-_PARAMETERS = """epsilon, delta : float
-        The guarantee: everything that is fitted is (epsilon, delta)-differentially private under
-        replacement of one row.
-    method : str
-        ``"auto"`` needs nothing else and is the most accurate. From the papers: ``"smoothed"``
-        (wang2020 Algorithm 4), ``"trimmed"`` (wang2020 Algorithm 3), ``"sample_aggregate"``
-        (wang2020 Algorithm 1), ``"median_of_means"`` (tao2022 Algorithm 2); ``"clipped"`` is the
-        usual clipped gradient descent (abadi2016).
-    alpha : float
-        Ridge penalty: ``alpha / 2`` times the squared norm of the coefficients is added to the
-        mean loss. Divide it by the square of a column's unit to keep its effect.
-    radius : float or None
-        Coefficients are kept in a ball of this l2 radius.
-    fit_intercept : bool
-    n_iter, step : int and float, or "auto"
-        Gradient steps of the papers' methods, and their length in units of one over the curvature.
-    splitting : bool
-        Give each step its own rows, as the papers do, instead of all rows with exact composition.
-    moment, moment_bound : float, or "auto"
-        Order of the highest moment of the gradients, and a bound on it, in private units in which
-        rows and responses have size 1 (``"smoothed"``, ``"median_of_means"``).
-    groups : int
-        Groups of the median of means; odd.
-    trim : int or "auto"
-        Values dropped at either end (``"trimmed"``).
-    blocks : int or "auto"
-        Blocks of ``"sample_aggregate"``.
-    aggregation : {"clipped", "smooth"}
-        How their fits are combined: clipped means in shrinking balls, or the paper's center of attention.
-    clip : float or "auto"
-        Length of gradients, in private units (``"clipped"``).
-    batch_size : int or None
-        Expected rows of a Poisson sample per step (``"clipped"``); None for all rows.
-    confidence : float
-        Level of ``interval_`` (``method="auto"``).
-    random_state : int or None
-        An int makes the noise reproducible and therefore not private.
-    ledger : account, optional
-        What the fit is charged to.
-    """
+PARAMETERS = """\
+{budget}
+method : str
+    ``"auto"`` needs nothing else and is the most accurate. From the papers: ``"smoothed"``
+    (wang2020 Algorithm 4), ``"trimmed"`` (wang2020 Algorithm 3), ``"sample_aggregate"``
+    (wang2020 Algorithm 1), ``"median_of_means"`` (tao2022 Algorithm 2); ``"clipped"`` is the
+    usual clipped gradient descent (abadi2016).
+alpha : float
+    Ridge penalty: ``alpha / 2`` times the squared norm of the coefficients is added to the
+    mean loss. Divide it by the square of a column's unit to keep its effect.
+radius : float or None
+    Coefficients are kept in a ball of this l2 radius.
+fit_intercept : bool
+n_iter, step : int and float, or "auto"
+    Gradient steps of the papers' methods, and their length as a multiple of one over the curvature.
+splitting : bool
+    Give each step its own rows, as the papers do, instead of all rows with exact composition.
+moment, moment_bound : float, or "auto"
+    Order of the highest moment of the gradients, and a bound on it, in private units in which
+    rows and responses have size 1 (``"smoothed"``, ``"median_of_means"``).
+groups : int
+    Groups of the median of means; odd.
+trim : int or "auto"
+    Values dropped at either end (``"trimmed"``).
+blocks : int or "auto"
+    Blocks of ``"sample_aggregate"``.
+aggregation : {"clipped", "smooth"}
+    How their fits are combined: clipped means in shrinking balls, or the paper's center of attention.
+clip : float or "auto"
+    Length of gradients, in private units (``"clipped"``).
+batch_size : int or None
+    Expected rows of a Poisson sample per step (``"clipped"``); None for all rows.
+confidence : float
+    Level of ``interval_`` (``method="auto"``).
+{common}
+{missing}
+"""
 
-_PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the number of rows is public.
-    Every access to the data is a sum of row contributions bounded at the last step, released with
-    Gaussian noise and composed exactly; no property of the data is assumed, so the claim holds for
-    any input. Accuracy assumes independent rows. Proofs are beside the code in
-    ``robust/``; every method is fuzzed and audited by ``tests/contracts/test_methods.py``.
+PRIVACY = """\
+{unit}
+Every access to the data is a sum of row contributions that are bounded at the last step. The sums are released with
+Gaussian noise and composed exactly. Nothing is assumed about the data, so the claim holds for any input; accuracy
+assumes independent rows. Proofs are beside the code in ``robust/``; ``tests/contracts/test_methods.py`` attacks
+every method.
 
-    *Cross-validation* spends the budget once per fold and per candidate: k fits on overlapping rows
-    compose. Give all of them one ledger account and it will refuse what would exceed it. The scores are
-    computed from raw rows without noise, and so is a scaler fitted on them: both are outside the guarantee, and so is a
-    parameter chosen by them."""
+*Cross-validation* spends the budget once per fold and per candidate: k fits on overlapping rows
+compose. Give all of them one account of a ledger, which refuses a fit that exceeds it. Scores are
+computed from raw rows without noise, and so is a scaler that is fitted on them. Both are outside the guarantee, and so is a
+parameter that they choose.
+"""
 
 
 ALGORITHMS: dict[str, Any] = {
@@ -104,11 +103,6 @@ MOST_NOISE = {
     "sample_aggregate": 0.01,
     "trimmed": 0.005,
 }
-
-
-def documented(cls: Any) -> Any:
-    cls.__doc__ = cls.__doc__.replace("{parameters}", _PARAMETERS.strip()).replace("{privacy}", _PRIVACY)
-    return cls
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

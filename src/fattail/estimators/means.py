@@ -20,6 +20,7 @@ from fattail.algorithms.papers.wang2020 import trimmed_mean
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.estimates import Estimate, additive
 from fattail.estimators.base import PrivateEstimator
+from fattail.estimators.documentation import documented
 from fattail.privacy import Curator, check_budget, gaussian_multiplier
 from fattail.privacy.counting import count_claims
 from fattail.privacy.room import check_room
@@ -34,25 +35,21 @@ Floats = NDArray[np.float64]
 # With missing="drop", each column has its own curator; this offset gives each its own seed.
 _NEXT_SEED = 1 << 41
 # Noise of a mean of unit rows above which the error of a mean was about as large as the data: `local` with a moment bound,
-# `local` with a private scale ("bought"), `trimmed`. Measured on synthetic data when the warning was added.
-MOST_NOISE = {"local": 0.4, "local bought": 0.2, "trimmed": 0.06}
+# `local` with a private scale, `trimmed`. Measured on synthetic data when the warning was added.
+MOST_NOISE = {"local": 0.4, "local, private scale": 0.2, "trimmed": 0.06}
 
 
+@documented()
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPMean(PrivateEstimator):
     """Private mean of each column, without bounds on the data.
 
     Parameters
     ----------
-    epsilon, delta : float
-        Privacy budget for everything that ``fit`` releases, under replacement of one row.
+    {budget}
     method : {"auto", "truncated", "smoothed", "median_of_means", "trimmed", "local"}
         "auto" needs no other parameter and is meant for all data. The others are the methods of the papers, for comparison or
         where their assumptions are known to hold.
-    random_state : int, optional
-        Reproducible noise for experiments, which is not private. Secure noise by default.
-    ledger : account, optional
-        ``Ledger(path).open(...)`` or a ``Budget``; charged before any data are read.
     moment : float or "auto"
         Order, in (1, 2], of the absolute moment that ``moment_bound`` bounds; 2 by default.
     moment_bound : float, array of shape (d,) or "auto"
@@ -62,9 +59,7 @@ class DPMean(PrivateEstimator):
         For "median_of_means": an odd number of groups.
     confidence : float
         Level of ``interval_``, for each column by itself.
-    relation : {"replace-one", "add-remove"}
-        Which tables are neighbors. With "add-remove" the number of rows (of persons) is private too: it is released first, at
-        6 % of epsilon. Not for "trimmed" and "local".
+    {common}
     missing : {"error", "zero", "drop"}
         How cells that are not finite numbers are handled. "error": the table is refused. "zero": they count as 0. "drop": the
         mean of a column is that of its present cells, whose number is private; the columns divide the budget.
@@ -85,11 +80,10 @@ class DPMean(PrivateEstimator):
 
     Notes
     -----
-    *Privacy.* (epsilon, delta)-DP, replace one row, the number of rows public; for "local",
-    each row by itself. All releases are planned, calibrated together and charged before the
-    data are read; each has an enforced sensitivity, so nothing is assumed about the data.
-    Assumptions (moments) concern accuracy only. Tested by replaying every fit on hostile
-    neighbors: ``tests/estimators/test_means.py``.
+    {unit}
+    "local" protects each row by itself. All releases are planned, calibrated together and charged before the
+    data are read. Each has an enforced sensitivity, so nothing is assumed about the data.
+    Assumptions (moments) concern accuracy only. ``tests/estimators/test_means.py`` replays every fit on hostile neighbors.
 
     Examples
     --------
@@ -178,12 +172,14 @@ class DPMean(PrivateEstimator):
         # The noise of one released mean of rows of unit size. Where location and scale are estimated, the pilot has its own
         # check.
         noise = 2 * math.sqrt(data.d) * gaussian_multiplier(self.epsilon, max(self.delta, TINY)) / data.n
-        bought = is_auto(self.moment_bound)
+        estimated = is_auto(self.moment_bound)
         if self.method == "local":
-            self._warn_of_noise(data, noise * math.sqrt(data.n), MOST_NOISE["local bought" if bought else "local"], power=2.0)
+            self._warn_of_noise(
+                data, noise * math.sqrt(data.n), MOST_NOISE["local, private scale" if estimated else "local"], power=2.0
+            )
         elif self.method == "trimmed":
             self._warn_of_noise(data, noise * math.sqrt(data.d), MOST_NOISE["trimmed"])
-        elif self.method != "auto" and not bought:
+        elif self.method != "auto" and not estimated:
             self._warn_of_noise(data, noise * (self.groups if self.method == "median_of_means" else 1), 0.5)
 
     def _check_parameters(self) -> None:
@@ -240,6 +236,8 @@ class LocalRandomizer:
     scale : float or array of shape (d,)
         Size at which values are bounded. It must be agreed upon beforehand, for instance
         ``dpem2020.balanced_scale(second_moment, sqrt(n), noise)``.
+    beta : float
+        Precision of the smoothing noise of the bounding map: small values bound more, large ones distort less.
     random_state : int, optional
         Reproducible noise, which is not private.
 

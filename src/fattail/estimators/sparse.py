@@ -7,16 +7,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fattail.estimators.documentation import documented
 from fattail.estimators.linear_base import refuse
 from fattail.estimators.predictors import Responses, TwoLabels
-from fattail.estimators.sparse_base import ALL_METHODS, REGRESSION_ONLY, USED_BY, SparseModel, documented
+from fattail.estimators.sparse_base import (
+    ALL_METHODS,
+    ATTRIBUTES,
+    PARAMETERS,
+    PRIVACY,
+    REGRESSION_ONLY,
+    USED_BY,
+    SparseModel,
+)
 from fattail.losses import Logistic, Loss, Squared
 
 
 @documented(
-    'From the papers: ``"iht_huber"`` and ``"iht_l1"`` (tian2025), ``"iht_truncated"``\n        (tao2022), '
-    '``"knowledge_transfer"`` (wanggu2020); and what they compare with:\n        ``"ight"`` (wanggu2019), ``"iht_squared"`` '
-    '(cai2021), ``"frank_wolfe"`` (talwar2015),\n        ``"two_stage"`` (kifer2012).'
+    methods="""\
+    From the papers: ``"iht_huber"`` and ``"iht_l1"`` (tian2025), ``"iht_truncated"`` (tao2022), ``"knowledge_transfer"``
+    (wanggu2020). What they compare with: ``"ight"`` (wanggu2019), ``"iht_squared"`` (cai2021), ``"frank_wolfe"`` (talwar2015),
+    ``"two_stage"`` (kifer2012).
+    """,
+    parameters=PARAMETERS,
+    attributes=ATTRIBUTES,
+    privacy=PRIVACY,
 )
 class DPSparseRegressor(Responses, SparseModel):
     """Sparse linear regression for responses with heavy tails and more columns than rows.
@@ -61,9 +75,7 @@ class DPSparseRegressor(Responses, SparseModel):
         X : array, frame or CSR matrix of shape (n, d)
             Rows are people.
         y : array of shape (n,)
-        person : array of shape (n,) or column name, optional
-            The id of the person each row belongs to. A person is then protected with all of their rows, and counts once, by the
-            average contribution of their rows. Without it, a row is a person.
+        {person}
 
         Returns
         -------
@@ -76,8 +88,13 @@ class DPSparseRegressor(Responses, SparseModel):
 
 
 @documented(
-    'From the papers: ``"iht_truncated"`` (tao2022),\n        ``"knowledge_transfer"`` (wanggu2020); and what they compare with: '
-    '``"ight"`` (wanggu2019),\n        ``"frank_wolfe"`` (talwar2015), ``"two_stage"`` (kifer2012).'
+    methods="""\
+    From the papers: ``"iht_truncated"`` (tao2022), ``"knowledge_transfer"`` (wanggu2020). What they compare with: ``"ight"``
+    (wanggu2019), ``"frank_wolfe"`` (talwar2015), ``"two_stage"`` (kifer2012).
+    """,
+    parameters=PARAMETERS,
+    attributes=ATTRIBUTES,
+    privacy=PRIVACY,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseClassifier(TwoLabels, SparseModel):
@@ -136,9 +153,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
             Rows are people.
         y : array of shape (n,)
             Labels, of the two in ``classes``.
-        person : array of shape (n,) or column name, optional
-            The id of the person each row belongs to. A person is then protected with all of their rows, and counts once, by the
-            average contribution of their rows. Without it, a row is a person.
+        {person}
 
         Returns
         -------

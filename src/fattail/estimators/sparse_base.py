@@ -63,61 +63,55 @@ LEAST_LOOKS = {**dict.fromkeys(ALGORITHMS, 5.0), "auto": 8.0}
 # Largest coefficient that is returned: its square is a finite float, so that predictions and norms do not overflow.
 LARGEST = 1e150
 
-_PARAMETERS = """sparsity : int or "auto"
-        Largest number of coefficients that are not zero. "auto" takes as many columns as the budget allows and drops those
-        whose coefficients noise could explain.
-    epsilon, delta : float
-        The guarantee: everything that is fitted is (epsilon, delta)-differentially private under
-        replacement of one row.
-    method : str
-        ``"auto"`` needs no other parameter and is the most accurate. {methods}
-    fit_intercept : bool
-        The methods of the papers have no intercept; for them it is a private center of the
-        response.
-    feature_scale : array of shape (d,), optional
-        Public unit of each column, for ``"auto"``. Dense columns may be in any unit; the units of chosen columns are estimated
-        privately. Without this parameter, columns of CSR rows should be of similar size. Columns should be centered or mostly
-        zero.
-    n_iter, step : int and float, or "auto"
-        Iterations of the papers' methods, and a multiple of their default step.
-    feature_clip, response_clip : float or "auto"
-        Sizes at which the papers' methods clip; private estimates unless given.
-    radius : float or None
-        Coefficients of the hard-thresholding methods are kept in this l2 ball; the l1 ball of
-        ``"frank_wolfe"``.
-    splitting : bool
-        Give each step its own rows, as printed, instead of all rows with exact composition.
-    peeling : {"gumbel", "laplace"}
-        Noise of selections: one-shot Gumbel with Gaussian release, or Laplace as printed.
-    public_features : array or CSR matrix of shape (m, d), optional
-        Public rows for ``"knowledge_transfer"``; uniform ones by default.
-    random_state : int or None
-        An int makes the noise reproducible and therefore not private.
-    ledger : account, optional
-        What the fit is charged to."""
+PARAMETERS = """\
+sparsity : int or "auto"
+    Largest number of coefficients that are not zero. "auto" takes as many columns as the budget allows and drops those
+    whose coefficients noise could explain.
+{budget}
+method : str
+    ``"auto"`` needs no other parameter and is the most accurate.
+    {methods}
+fit_intercept : bool
+    The methods of the papers have no intercept; for them it is a private center of the
+    response.
+feature_scale : array of shape (d,), optional
+    Public unit of each column, for ``"auto"``. Dense columns may be in any unit; the units of chosen columns are estimated
+    privately. Without this parameter, columns of CSR rows should be of similar size. Columns should be centered or mostly
+    zero.
+n_iter, step : int and float, or "auto"
+    Iterations of the papers' methods, and a multiple of their default step.
+feature_clip, response_clip : float or "auto"
+    Sizes at which the papers' methods clip; private estimates unless given.
+radius : float or None
+    Coefficients of the hard-thresholding methods are kept in this l2 ball; the l1 ball of
+    ``"frank_wolfe"``.
+splitting : bool
+    Give each step its own rows, as printed, instead of all rows with exact composition.
+peeling : {"gumbel", "laplace"}
+    Noise of selections: one-shot Gumbel with Gaussian release, or Laplace as printed.
+public_features : array or CSR matrix of shape (m, d), optional
+    Public rows for ``"knowledge_transfer"``; uniform ones by default.
+{common}
+{missing}
+"""
 
-_ATTRIBUTES = """support_ : array of int
-        Columns with a coefficient that is not zero, in increasing order.
-    standard_errors_ : array of shape (d,)
-        Sampling and privacy noise of chosen columns (``method="auto"`` and dense rows); infinite for the others, of whose
-        coefficients nothing is known.
-    intercept_standard_error_ : float
-    privacy_ : PrivacyReport"""
+ATTRIBUTES = """\
+support_ : array of int
+    Columns with a coefficient that is not zero, in increasing order.
+standard_errors_ : array of shape (d,)
+    Sampling and privacy noise of chosen columns (``method="auto"`` and dense rows); infinite for the others, of whose
+    coefficients nothing is known.
+intercept_standard_error_ : float
+privacy_ : PrivacyReport
+"""
 
-_PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the number of rows is public. Every
-    access to the data is a sum of row contributions bounded at the last step; selections use
-    Gumbel noise, values Gaussian noise, and all releases are composed exactly. The claim holds
-    for any input; accuracy assumes independent rows. Proofs are beside the code in ``robust/``;
-    every method is fuzzed by ``tests/estimators/test_sparse.py::test_fuzz``."""
-
-
-def documented(methods: str) -> Any:
-    def write(cls: Any) -> Any:
-        text = cls.__doc__.replace("{parameters}", _PARAMETERS.replace("{methods}", methods))
-        cls.__doc__ = text.replace("{attributes}", _ATTRIBUTES).replace("{privacy}", _PRIVACY)
-        return cls
-
-    return write
+PRIVACY = """\
+{unit}
+Every access to the data is a sum of row contributions that are bounded at the last step. Selections use Gumbel noise
+and values Gaussian noise; all releases are composed exactly. The claim holds for any input; accuracy assumes
+independent rows. Proofs are beside the code in ``robust/``; ``tests/estimators/test_sparse.py::test_fuzz`` attacks
+every method.
+"""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -14,11 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fattail.algorithms.auto import em
 from fattail.algorithms.auto.clusters import STEPS, Clusters, gaussian_clusters
 from fattail.algorithms.parts.defaults import is_auto
+from fattail.estimators.documentation import documented
 from fattail.estimators.mixture.base import LatentModel
 
 Floats = NDArray[np.float64]
 
 
+@documented()
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     """Gaussian clusters under differential privacy, without bounds on the data.
@@ -26,8 +28,7 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     Parameters
     ----------
     n_components : int, default=2
-    epsilon, delta : float
-        Privacy budget of the fit.
+    {budget}
     method : {"auto", "smoothed", "clipped", "local"}, default="auto"
         "auto" needs no other parameter. The others are dpem2020's gradient EM for the symmetric model: with smoothed
         gradients (Algorithm 2), clipped ones (Algorithm 1), or reports that each row perturbs by itself.
@@ -44,9 +45,8 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         The paper's zeta, for the smoothing scale.
     split : bool, default=False
         Disjoint batches as printed in Algorithm 2, for "smoothed".
-    random_state : int or None
-        An int makes the noise reproducible and *not private*.
-    ledger : account, optional
+    {common}
+    {missing}
 
     Attributes
     ----------
@@ -90,7 +90,19 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     covariance_type: str = "spherical"
 
     def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPGaussianMixture:
-        """Fit to rows X; y is ignored."""
+        """Fit the clusters privately.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            Rows are people.
+        y : ignored
+        {person}
+
+        Returns
+        -------
+        self
+        """
         self._check_parameters()
         data = self._private_data(X, accept_sparse=False, person=person)
         # Checked before the charge, and only if the number of rows is public.

@@ -10,11 +10,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.algorithms.auto import em
 from fattail.algorithms.parts.em_models import missing_log_density
+from fattail.estimators.documentation import documented
 from fattail.estimators.mixture.base import LatentRegression
 
 Floats = NDArray[np.float64]
 
 
+@documented()
 class DPMissingCovariateRegression(LatentRegression):
     """Linear regression with missing covariates (NaN), under differential privacy.
 
@@ -23,8 +25,7 @@ class DPMissingCovariateRegression(LatentRegression):
 
     Parameters
     ----------
-    epsilon, delta : float
-        Privacy budget of the fit.
+    {budget}
     method : {"auto", "smoothed", "clipped", "local"}, default="auto"
         "auto" needs no other parameter: center and spread of the covariates are estimated privately too. The others
         are dpem2020's gradient EM, which takes covariates to be standard normal.
@@ -34,9 +35,9 @@ class DPMissingCovariateRegression(LatentRegression):
         Standard deviation of the noise; "auto" learns it privately.
     n_iter, step, clip, moment_bound, init, failure_probability, split
         For the paper's methods, as in `DPGaussianMixture`.
-    random_state : int or None
-        An int makes the noise reproducible and *not private*.
-    ledger : account, optional
+    {common}
+    missing : "error"
+        The model handles missing covariates itself, so no other value is accepted. A missing response is refused.
 
     Attributes
     ----------
@@ -77,7 +78,19 @@ class DPMissingCovariateRegression(LatentRegression):
             raise ValueError(f"{type(self).__name__} models its missing cells: missing={self.missing!r} is for other estimators")
 
     def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMissingCovariateRegression:
-        """Fit to rows (X, y), NaN in X marking what is missing."""
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            Rows are people. NaN marks what is missing.
+        y : array of shape (n,)
+        {person}
+
+        Returns
+        -------
+        self
+        """
         self._check_parameters()
         data = self._private_pairs(X, y, person=person, ensure_all_finite="allow-nan")
         data, curator = self._admit(data)

@@ -10,18 +10,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.algorithms.auto import em
 from fattail.algorithms.parts.em_models import regressions_log_density
+from fattail.estimators.documentation import documented
 from fattail.estimators.mixture.base import LatentRegression
 
 Floats = NDArray[np.float64]
 
 
+@documented()
 class DPMixtureOfRegressions(LatentRegression):
     """Two mirrored regressions ``y = offset +- (<coef, x> + intercept) + noise`` under differential privacy.
 
     Parameters
     ----------
-    epsilon, delta : float
-        Privacy budget of the fit.
+    {budget}
     method : {"auto", "smoothed", "clipped", "local"}, default="auto"
         "auto" needs no other parameter: private units, a private spectral start, bounded steps. The others are dpem2020's
         gradient EM, which takes covariates to be standard normal.
@@ -31,9 +32,8 @@ class DPMixtureOfRegressions(LatentRegression):
         Standard deviation of the noise; "auto" learns it privately.
     n_iter, step, clip, moment_bound, init, failure_probability, split
         For the paper's methods, as in `DPGaussianMixture`.
-    random_state : int or None
-        An int makes the noise reproducible and *not private*.
-    ledger : account, optional
+    {common}
+    {missing}
 
     Attributes
     ----------
@@ -67,7 +67,19 @@ class DPMixtureOfRegressions(LatentRegression):
     _model = "mixture_of_regressions"
 
     def fit(self, X: Any, y: Any = None, *, person: Any = None) -> DPMixtureOfRegressions:
-        """Fit to rows (X, y)."""
+        """Fit the two lines privately.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, d)
+            Rows are people.
+        y : array of shape (n,)
+        {person}
+
+        Returns
+        -------
+        self
+        """
         self._check_parameters()
         data = self._private_pairs(X, y, person=person)
         data, curator = self._admit(data)
