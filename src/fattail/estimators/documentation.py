@@ -51,18 +51,14 @@ def documented(**paragraphs: str) -> Callable[[T], T]:
 
     Examples
     --------
-    >>> @documented(epsilon="epsilon : float\\n    Budget.")
+    >>> @documented(clip="clip : float")
     ... class Model:
     ...     '''A model.
     ...
-    ...     {epsilon}
+    ...     {clip}
     ...     '''
-    >>> print(Model.__doc__)
-    A model.
-    <BLANKLINE>
-        epsilon : float
-            Budget.
-    ...
+    >>> Model.__doc__.split()
+    ['A', 'model.', 'clip', ':', 'float']
     """
     texts = SHARED | paragraphs
 
