@@ -51,6 +51,27 @@ sys.exit(main(["doctor"]))
     assert found.returncode == 2
 
 
+def test_without_the_libraries_of_frames_what_needs_them_says_so(tmp_path):
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1")
+    found = run(f"""
+sys.modules.update(dict.fromkeys(("pandas", "polars", "pyarrow")))
+import numpy as np, fattail
+x = np.arange(1000.0)
+release = fattail.mean({{"x": x, "g": x > 500}}, "x", by="g", groups=[False, True], random_state=0)
+summary = fattail.DPLinearRegression(random_state=0).fit(x[:, None], x).summary()
+path = {str(tmp_path / "rows.parquet")!r}
+for use in (release.to_frame, summary.to_frame, lambda: fattail.mean(path, "x"), lambda: fattail.DPMean().fit(path)):
+    try:
+        use()
+    except ImportError as error:
+        print(error)
+""")
+    pandas, pyarrow = (
+        f"this needs {name}, which is not installed: pip install 'fattail[frames]'" for name in ("pandas", "pyarrow")
+    )
+    assert found.stdout.splitlines() == [pandas, pandas, pyarrow, pyarrow], found.stderr
+
+
 def test_extras_are_no_dependencies_and_developers_have_them():
     core = {re.match(r"[\w-]+", line)[0] for line in PROJECT["dependencies"]}
     assert not core & set(EXTRAS)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.extras import MissingExtraError, extra
 from fattail.cli.spool import CHUNK_BYTES
 from fattail.rows.records import Parse, parsed_cell
 
@@ -97,10 +98,9 @@ class ParquetRows:
     @contextmanager
     def _open(self) -> Iterator[Any]:
         try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError:
-            raise TypeRefusedError("Parquet files need pyarrow: pip install 'fattail[frames]'") from None
+            pa, pq = extra("pyarrow", "frames"), extra("pyarrow.parquet", "frames")
+        except MissingExtraError as error:
+            raise TypeRefusedError(str(error)) from None
         try:
             # A buffered stream: the memory needed does not grow with the size of a row group.
             with pq.ParquetFile(self._path, pre_buffer=False, buffer_size=1 << 16) as file:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fattail._tools.escape import Html, for_terminal, fragment, tag
+from fattail._tools.extras import extra
 from fattail.privacy import PrivacyReport
 
 _MOST_LINES = 60
@@ -61,8 +62,7 @@ class Release:
 
     def to_frame(self) -> Any:
         """The same as a pandas data frame: one line per group, with ``value``, ``low`` and ``high``."""
-        import pandas as pd
-
+        pd = extra("pandas", "frames")
         names, values, low, high = zip(*self.rows(), strict=True) if np.size(self.value) else ((), (), (), ())
         first = "group" if self.groups is not None else "quantity"
         return pd.DataFrame({first: list(names), "value": values, "low": low, "high": high})

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from fattail._tools.escape import Html, for_terminal, fragment, tag
+from fattail._tools.extras import extra
 
 Floats = NDArray[np.float64]
 
@@ -112,10 +113,7 @@ class Summary:
 
     def to_frame(self) -> Any:
         """A pandas data frame with a row per coefficient."""
-        try:
-            import pandas as pd
-        except ImportError as absent:
-            raise ImportError("to_frame needs pandas: pip install 'fattail[frames]'") from absent
+        pd = extra("pandas", "frames")
         columns = ("coefficient", "standard_error", "z", "p", "low", "high")
         return pd.DataFrame({name: getattr(self, name) for name in columns}, index=pd.Index(self.names, name="column"))
 

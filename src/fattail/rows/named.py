@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.extras import extra
 from fattail.rows.door import Refusal, array_of, as_vector, attempt, number_type, schema_of, target_of, type_of
 from fattail.rows.frames import as_array, holds_whole_numbers, is_column, is_frame, is_missing, kind_of, library, whole_numbers
 from fattail.rows.records import parsed_cell, records
@@ -163,7 +164,7 @@ def _read(
     if not path.is_file():
         raise Refusal(f"no such file: {path}")
     if ending == [".parquet"]:
-        return attempt(f"reading {path.name}", _parquet, path, names)
+        return attempt(f"reading {path.name}", _parquet, extra("pyarrow.parquet", "frames"), path, names)
     if ending[0] not in TEXT_FILES:
         raise Refusal(f"{path.name} must be a CSV file ({', '.join(TEXT_FILES)}, also .gz) or a Parquet file")
     given = ("\t" if ending == [".tsv"] else ",") if delimiter is None else delimiter
@@ -174,10 +175,8 @@ def _read(
         return attempt(f"reading {path.name}", _text, stream, names, numeric, cells.encode(), quoted_newlines)
 
 
-def _parquet(path: Path, names: Sequence[str]) -> tuple[dict[str, Any], int]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
+def _parquet(library: Any, path: Path, names: Sequence[str]) -> tuple[dict[str, Any], int]:
+    with library.ParquetFile(path) as file:
         schema_of(file.schema_arrow).find(names)
         n = int(file.metadata.num_rows)
         table = file.read(columns=list(dict.fromkeys(names)))

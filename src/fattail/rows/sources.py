@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fattail._tools.extras import extra
 from fattail.rows.classes import Labels
 from fattail.rows.door import (
     Refusal,
@@ -140,15 +141,14 @@ class Parquet(Table):
     """
 
     def __init__(self, path: Any, columns: Sequence[str] | None = None) -> None:
-        import pyarrow.dataset
-
+        datasets = extra("pyarrow.dataset", "frames")
         name = os.fspath(path).lower() if isinstance(path, (str, os.PathLike)) else ""
         if name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
             raise Refusal(
                 f"estimators read Parquet files, got {os.path.basename(path)}: read it into a data frame first, or use "
                 "`fattail fit` on the command line"
             )
-        dataset = path if library(path) == "pyarrow" else pyarrow.dataset.dataset(path, format="parquet")
+        dataset = path if library(path) == "pyarrow" else datasets.dataset(path, format="parquet")
         self._fragments = list(dataset.get_fragments())
         if not self._fragments or not all(kind_of(fragment) == "ParquetFileFragment" for fragment in self._fragments):
             raise Refusal("the folder holds no Parquet files, or other files among them")
