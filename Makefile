@@ -25,8 +25,8 @@ coverage: $(BIN)/.installed
 test-slow: $(BIN)/.installed
 	$(BIN)/python -m pytest -m slow tests
 
-# The default tests with each dependency and extra at the lowest version that pyproject.toml allows. Old versions meet newer
-# ones of what they depend on themselves and warn of what those deprecate: not ours to mend.
+# The default tests with each dependency and extra at the lowest version that pyproject.toml allows. These old versions use newer
+# versions of their own dependencies, whose deprecation warnings are ignored.
 $(VENV)-lowest/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet --upgrade pip uv

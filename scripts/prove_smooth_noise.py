@@ -26,7 +26,7 @@ ONE = 1 << BITS
 
 
 class Cell(NamedTuple):
-    """Bounds of h, k and exp(-y^2 / 2) on [left, right], in units of 2^-BITS but for the ends."""
+    """Bounds of h, k and exp(-y^2 / 2) on [left, right], in units of 2^-BITS, except the ends."""
 
     left: Fraction
     right: Fraction

@@ -1,4 +1,4 @@
-"""Poisson regression: a loss of one's own, and an estimator for it."""
+"""Poisson regression: a custom loss, and an estimator for it."""
 
 from __future__ import annotations
 

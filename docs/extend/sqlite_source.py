@@ -1,4 +1,4 @@
-"""A source of one's own: the rows of a query to an SQLite file."""
+"""A custom source: the rows of a query to an SQLite file."""
 
 from __future__ import annotations
 

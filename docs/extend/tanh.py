@@ -1,4 +1,4 @@
-"""A robustifier of one's own: the hyperbolic tangent of each value."""
+"""A custom robustifier: the hyperbolic tangent of each value."""
 
 from __future__ import annotations
 

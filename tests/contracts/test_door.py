@@ -16,7 +16,7 @@ import fattail
 import forms
 from fattail import _kernels
 from fattail.robust import Clip, Gram, Smooth
-from fattail.robust.passes import exact_sum
+from fattail.robust.passes import sum_over_blocks
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import Refusal, rows_of, target_of, type_of
@@ -262,7 +262,7 @@ def test_files_of_different_precision_are_not_rounded(tmp_path):
     pq.write_table(single, tmp_path / "a.parquet")
     pq.write_table(double, tmp_path / "b.parquet")
     seen = []
-    exact_sum(PrivateData(Parquet(tmp_path), "y"), lambda b: seen.append(b.X) or np.zeros(1, dtype=np.int64))
+    sum_over_blocks(PrivateData(Parquet(tmp_path), "y"), lambda b: seen.append(b.X) or np.zeros(1, dtype=np.int64))
     np.testing.assert_array_equal(np.concatenate(seen)[:, 0], [1.0] * N + [1 + 2.0**-40] * N)
 
 
@@ -334,7 +334,7 @@ def test_no_type_of_a_later_label_stops_a_fit(column):
     seen = []
     first = np.where(CLASSES[:100], "yes", "no")
     data = PrivateData(Chunks(lambda: [(X[:100], first), (X[100:], column)], n=N), labels=Labels(("no", "yes")))
-    exact_sum(data, lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
+    sum_over_blocks(data, lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
     np.testing.assert_array_equal(np.concatenate(seen), [*CLASSES[:100], *[np.nan] * (N - 100)])
 
 
@@ -371,7 +371,7 @@ def test_a_cell_of_text_does_not_round_the_others():
 def test_chunks_of_another_form_are_refused_unquoted(second):
     source = Chunks(lambda: iter([(X, Y), second()]), n=2 * N)
     with pytest.raises(ValueError, match=r"same columns|rows in X|2-dimensional|withheld") as caught:
-        exact_sum(PrivateData(source), lambda b: np.zeros(1, dtype=np.int64))
+        sum_over_blocks(PrivateData(source), lambda b: np.zeros(1, dtype=np.int64))
     assert "123456" not in str(caught.value)
 
 
@@ -387,7 +387,7 @@ def test_what_a_stream_says_when_it_breaks_is_withheld():
 
     refused_before_the_charge(lambda: linear(broken), r"the stream failed \(ValueError\)")
     with pytest.raises(Refusal, match="withheld") as caught:
-        exact_sum(PrivateData(Chunks(broken, n=2 * N)), lambda b: np.zeros(1, dtype=np.int64))
+        sum_over_blocks(PrivateData(Chunks(broken, n=2 * N)), lambda b: np.zeros(1, dtype=np.int64))
     assert SECRET not in str(caught.value) and caught.value.__context__ is None
 
 
@@ -400,7 +400,7 @@ def test_what_a_cluster_says_when_it_breaks_is_withheld():
 
     rows = array.from_delayed(dask.delayed(broken)(), (N, D), float)
     with pytest.raises(Refusal, match="withheld") as caught:
-        exact_sum(PrivateData(rows), lambda b: np.zeros(1, dtype=np.int64))
+        sum_over_blocks(PrivateData(rows), lambda b: np.zeros(1, dtype=np.int64))
     assert SECRET not in str(caught.value) and caught.value.__context__ is None
     words = array.from_array(np.array([SECRET] * N), 100)
     refused_before_the_charge(lambda: linear(array.from_array(X, (100, D)), words), "numbers")
@@ -412,7 +412,7 @@ def test_a_file_that_changes_during_a_fit_is_noticed(how, tmp_path):
     table, _ = forms.arrow(X, Y)
     pq.write_table(table, path)
     data = PrivateData(path, "y")
-    exact_sum(data, lambda b: np.zeros(1, dtype=np.int64))
+    sum_over_blocks(data, lambda b: np.zeros(1, dtype=np.int64))
     if how == "replaced":
         pq.write_table(table.set_column(0, "x0", table["x1"]), tmp_path / "other")
         (tmp_path / "other").rename(path)
@@ -421,7 +421,7 @@ def test_a_file_that_changes_during_a_fit_is_noticed(how, tmp_path):
     else:
         pq.write_table(table.slice(0, N).set_column(0, "x0", table["x1"]), path)
     with pytest.raises(Refusal, match="changed while it was being read"):
-        exact_sum(data, lambda b: np.zeros(1, dtype=np.int64))
+        sum_over_blocks(data, lambda b: np.zeros(1, dtype=np.int64))
 
 
 # --- labels -------------------------------------------------------------------------------------
@@ -484,7 +484,7 @@ def test_an_undeclared_label_of_a_stream_is_a_bad_row():
     y[5] = 7.0
     seen = []
     data = PrivateData(Chunks(lambda: [(X, y)], n=N), labels=Labels((0, 1)))
-    exact_sum(data, lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
+    sum_over_blocks(data, lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
     np.testing.assert_array_equal(seen[0], np.where(np.arange(N) == 5, np.nan, CLASSES))
     stream = fattail.DPLogisticRegression(random_state=0, missing="zero").fit(Chunks(lambda: [(X, y)], n=N))
     assert np.all(np.isfinite(stream.coef_))
@@ -498,7 +498,7 @@ def test_undecodable_text_is_only_another_label(tmp_path):
     pq.write_table(pa.table({"x": X[:, 0], "y": words}), tmp_path / "rows.parquet")
     seen = []
     data = PrivateData(tmp_path, "y", labels=Labels(("no", "yes")))
-    exact_sum(data, lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
+    sum_over_blocks(data, lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
     np.testing.assert_array_equal(np.concatenate(seen), [1.0, np.nan, 0.0] * (N // 3))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import fattail
 from fattail import audit
-from fattail.audit.replays import difference, releases
+from fattail.audit.replays import observed_ratio, releases
 from fattail.privacy import Curator
 from fattail.privacy.noise import SeededNoise
 from fattail.robust.base import ONE
@@ -27,7 +27,7 @@ def table(seed=0, n=N):
 def moved(ours, theirs):
     """Change over declared sensitivity; names are compared by name, since which of them occur is private."""
     if not isinstance(ours, NamedCounts):
-        return difference(ours, theirs)
+        return observed_ratio(ours, theirs)
     assert (ours.raw_sensitivity, ours.norm) == (theirs.raw_sensitivity, theirs.norm)
     a, b = (dict(zip(x._names, x._value.tolist(), strict=True)) for x in (ours, theirs))
     return sum(abs(a.get(name, 0) - b.get(name, 0)) for name in {*a, *b}) / ours.raw_sensitivity

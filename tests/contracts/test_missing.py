@@ -13,7 +13,7 @@ from test_person_fits import table
 from test_relation import NEED_N, each_served, worst
 
 import fattail
-from fattail.robust.passes import exact_sum
+from fattail.robust.passes import sum_over_blocks
 from fattail.rows.data import PrivateData
 from fattail.rows.sources import Chunks
 
@@ -61,14 +61,14 @@ def test_one_meaning_for_all_sources(how, tmp_path):
         plain, options = given.fillna(0.0), {}
     else:
         plain, options = given.dropna(), {"relation": "replace-one"}
-    expected = exact_sum(PrivateData(plain, "y"), micros)
+    expected = sum_over_blocks(PrivateData(plain, "y"), micros)
     models = {}
     for kind, (X, y) in forms(given, tmp_path).items():
         model = fattail.DPLinearRegression(epsilon=4.0, missing=how, random_state=0, **options)
         with mock.patch.object(model, "_admit", wraps=model._admit) as admit:
             models[kind] = model.fit(X, y)
         data = admit.call_args.args[0]
-        sums = exact_sum(data, micros)
+        sums = sum_over_blocks(data, micros)
         np.testing.assert_array_equal(sums, expected, err_msg=kind)
         if kind in ("pandas", "parquet", "dask", "lazy") and how == "drop":  # by columns
             columns = fattail.DPMean(epsilon=4.0, missing=how, random_state=0).fit(X)

@@ -13,7 +13,7 @@ import fattail
 from fattail import audit
 from fattail.audit.replays import hostile_cells
 from fattail.privacy import Budget
-from fattail.robust.passes import exact_sum
+from fattail.robust.passes import sum_over_blocks
 from fattail.rows.data import PrivateData
 from fattail.rows.order import SecretOrder
 
@@ -104,7 +104,7 @@ def test_reports_and_accounts_know_the_relation(name, method):
 def test_an_empty_fold_adds_nothing():
     data = PrivateData(np.ones((3, 2))).counted(1000, 1.0, swing=0.5)
     folds = SecretOrder(bytes(32), 1000, by_label=True).folds(200)
-    sums = [exact_sum(data, lambda block: np.rint(block.X).astype(np.int64).sum(axis=0), fold) for fold in folds]
+    sums = [sum_over_blocks(data, lambda block: np.rint(block.X).astype(np.int64).sum(axis=0), fold) for fold in folds]
     assert np.sum(sums) == 6 and len(folds[0]) == 5
 
 

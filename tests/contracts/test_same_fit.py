@@ -14,7 +14,7 @@ from scipy import sparse
 import fattail
 from fattail import catalog
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed
-from fattail.robust.passes import Job, exact_sum
+from fattail.robust.passes import Job, sum_over_blocks
 from fattail.rows.data import PrivateData
 from fattail.rows.order import Sample, SecretOrder
 from fattail.rows.sources import Chunks, Parquet
@@ -142,7 +142,7 @@ def test_a_matrix_product_does_not_see_where_chunks_end(sizes, block_bytes):
         return np.sum((block.X @ w).view(np.int64), keepdims=True)
 
     data = PrivateData(in_chunks(X, X[:, 0], sizes), block_bytes=block_bytes)
-    assert exact_sum(data, bits) == exact_sum(PrivateData(X), bits)
+    assert sum_over_blocks(data, bits) == sum_over_blocks(PrivateData(X), bits)
 
 
 @pytest.mark.parametrize("name", STREAMED)
@@ -175,7 +175,7 @@ def test_passes_travel_and_rows_do_not(name, monkeypatch):
     job = cloudpickle.loads(cloudpickle.dumps(sent[0]))
     np.testing.assert_array_equal(job([(X, y)], 0), ROBUST[name].mean(data, gradient(np.ones(D)))._value)
     with pytest.raises(TypeError, match="not pickled"):
-        cloudpickle.dumps(Job(lambda block: exact_sum(data, lambda b: b.X), 16))
+        cloudpickle.dumps(Job(lambda block: sum_over_blocks(data, lambda b: b.X), 16))
 
 
 @pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")

@@ -13,7 +13,7 @@ from scipy import sparse
 import fattail
 from fattail.privacy import Curator, SubsampledGaussian
 from fattail.robust import Clip
-from fattail.robust.passes import exact_sum
+from fattail.robust.passes import sum_over_blocks
 from fattail.rows.data import PrivateData
 from fattail.rows.order import SecretOrder
 from fattail.rows.sources import Chunks, Lazy
@@ -79,7 +79,7 @@ def test_a_target_goes_with_its_row():
         return np.array([np.sum(block.y != block.X[:, 0] * 7)])
 
     for data in (PrivateData(X, y), PrivateData(in_chunks(), y), PrivateData(pl.DataFrame(X), y)):
-        assert exact_sum(data.part(fold), wrong) == 0 == exact_sum(data, wrong, fold)
+        assert sum_over_blocks(data.part(fold), wrong) == 0 == sum_over_blocks(data, wrong, fold)
 
 
 @pytest.mark.parametrize("keep", [1 << 27, 100])
@@ -171,7 +171,7 @@ def test_nobody_of_a_lazy_group_by_is_in_two_folds():
             np.add.at(out, block.X[:, 0].astype(np.intp), 1)
             return out
 
-        seen.append(exact_sum(data, members, fold))
+        seen.append(sum_over_blocks(data, members, fold))
     np.testing.assert_array_equal(np.sum(seen, axis=0), np.ones(20_000))
 
 

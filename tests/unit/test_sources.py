@@ -15,7 +15,7 @@ import fattail
 from fattail._tools.threads import blas, one_blas_thread
 from fattail.estimators.base import PrivateEstimator
 from fattail.robust import Ball, Clip, Gram, Smooth, Truncate
-from fattail.robust.passes import exact_sum
+from fattail.robust.passes import sum_over_blocks
 from fattail.rows.data import PrivateData, block_rows
 from fattail.rows.door import Refusal
 from fattail.rows.order import SecretOrder
@@ -37,7 +37,7 @@ def path(frame, tmp_path):
 
 
 def total_of(data):
-    return exact_sum(data, lambda b: np.rint(1e6 * np.column_stack([b.X, b.y]).sum(axis=0)).astype(np.int64))
+    return sum_over_blocks(data, lambda b: np.rint(1e6 * np.column_stack([b.X, b.y]).sum(axis=0)).astype(np.int64))
 
 
 @pytest.mark.parametrize("make", [lambda f: f, pl.from_pandas, pa.Table.from_pandas, lambda f: pl.from_pandas(f).lazy()])
@@ -112,7 +112,7 @@ def test_a_stream_is_counted_once_or_declared():
 )
 def test_a_stream_that_is_not_what_it_says(chunks, options, message):
     with pytest.raises(ValueError, match=message):
-        exact_sum(PrivateData(Chunks(lambda: iter(chunks), **options)), lambda b: np.zeros(1, dtype=np.int64))
+        sum_over_blocks(PrivateData(Chunks(lambda: iter(chunks), **options)), lambda b: np.zeros(1, dtype=np.int64))
 
 
 def test_an_error_on_one_thread_stops_the_pass(monkeypatch):
@@ -124,7 +124,7 @@ def test_an_error_on_one_thread_stops_the_pass(monkeypatch):
         raise RuntimeError("lost disk")
 
     with pytest.raises(RuntimeError, match="lost disk"):
-        exact_sum(PrivateData(np.zeros((160_000, 1)), block_bytes=1), partial)
+        sum_over_blocks(PrivateData(np.zeros((160_000, 1)), block_bytes=1), partial)
     assert len(seen) <= 4
 
 

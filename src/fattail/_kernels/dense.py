@@ -1,8 +1,7 @@
 """Column sums of bounded, quantized terms over one dense block of rows.
 
-Every kernel is serial, releases the lock, and is compiled without permission to reorder or fuse operations: a term has the same
-bits
-in a vector lane, in a remainder loop, in numpy and in the sparse twin.
+Every kernel is serial, releases the lock, and is compiled without permission to reorder or fuse operations. So a term has the
+same bits in a vector lane, in a remainder loop, in numpy and in the kernel for sparse rows.
 Terms are integers of at most 2**30 held in float64, so sums of up to 2**22 rows are exact, and do not depend on the order of
 rows, blocks and threads.  The block is read once.
 

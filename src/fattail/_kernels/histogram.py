@@ -105,9 +105,8 @@ def column_codes_block(V, c, lo_exponent, n_bins, steps, fractions, out):
 def magnitude_cells_block(V, lo_exponent, octaves, first, last, digits, out):
     """Write to ``out`` the cell of each entry by magnitude, and add the number of cells if it is negative.
 
-    Cell 0 holds magnitudes below ``2**lo_exponent``, and NaN; the last one those at least ``octaves`` octaves above. Those
-    between
-    are octaves; from the ``first`` to before the ``last`` each is cut into ``2**digits`` equal cells.
+    Cell 0 holds magnitudes below ``2**lo_exponent``, and NaN. The last cell holds those at least ``octaves`` octaves above. The
+    cells between are octaves; each octave from ``first`` to before ``last`` is cut into ``2**digits`` equal cells.
     """
     n, d = V.shape
     more = (1 << digits) - 1

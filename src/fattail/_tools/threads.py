@@ -47,8 +47,8 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 class _OneBlasThread(ContextDecorator):
     """Limit BLAS to one thread while a fit or a pass runs.
 
-    After a product on several threads, BLAS threads spin for a while and slow down a pass that follows. The limit applies to
-    the process, so nested and parallel uses are counted.
+    After a product on several threads, BLAS threads keep spinning for a while and slow down a pass that follows. The limit
+    applies to the whole process, so nested and parallel uses are counted.
     """
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ def causes(error: BaseException | None) -> list[str]:
 def artifacts(estimator: Any) -> dict[str, Any]:
     """Every attribute and every public form of a fitted estimator, or of a `Release`, in plain types that can be compared."""
     stored = {k: v for k, v in vars(estimator).items() if k != "ledger"}
-    seen: dict[str, Any] = {f"attribute {name}": plain(value) for name, value in stored.items()}
+    seen: dict[str, Any] = {f"attribute {name}": plain_types(value) for name, value in stored.items()}
     seen["repr"] = repr(estimator)
     report = getattr(estimator, "privacy_", getattr(estimator, "privacy", None))
     if isinstance(report, PrivacyReport):
@@ -42,7 +42,7 @@ def artifacts(estimator: Any) -> dict[str, Any]:
     return seen
 
 
-def plain(value: Any) -> Any:
+def plain_types(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.dtype.str, value.shape, value.tobytes()
     return repr(value)

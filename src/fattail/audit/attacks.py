@@ -62,7 +62,7 @@ def lower_bound(
     Parameters
     ----------
     ours, theirs : arrays of shape (runs,) or (runs, ...)
-        One number per run is a score, larger where the neighbor is likelier; several are released
+        One number per run is a score, larger where the neighbor is more likely; several are released
         outputs. The first third chooses a direction for these and a threshold, the other runs
         measure their error rates, so no choice is tested on the runs that made it.
     delta : float
@@ -138,7 +138,7 @@ def attack(
     run : callable
         ``run(dataset, seed)`` gives the released numbers of one fit, or one score of them.
     data, neighbor : tuples of arrays
-        The same arrays but for one row.
+        The same arrays except for one row.
     runs : int
         Fits per dataset.
     **bound

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from fattail.audit.replays import Dataset, ReplayedRelease, difference, releases
+from fattail.audit.replays import Dataset, ReplayedRelease, observed_ratio, releases
 from fattail.privacy import Bounded, Gaussian, Laplace, SmoothBounded, SmoothNoise, TopK
 
 
@@ -24,7 +24,7 @@ def privacy_loss(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> f
 
 
 def _log_odds(r: ReplayedRelease) -> float:
-    if not math.isfinite(difference(r.ours, r.theirs)):
+    if not math.isfinite(observed_ratio(r.ours, r.theirs)):
         return math.inf  # something that must be public differs
     if type(r.mechanism) not in (Gaussian, Laplace, TopK) and not isinstance(r.mechanism, SmoothNoise):
         raise NotImplementedError(f"likelihood of {r.mechanism.kind} releases")

@@ -1,8 +1,7 @@
 """Record a fit and replay it on a neighbor, without relying on anything that the library declares.
 
 The first run is recorded below the library: the input and output of every OpenDP measurement, and every byte from the system's
-random source. The second run, on a neighbor, gets the
-same outputs and the same bytes. Then
+random source. The second run, on a neighbor, gets the same outputs and the same bytes. Then
 
 * the distance between the inputs of a measurement, put into *its own* privacy map, is what this pair of datasets spends there;
 it must not exceed the charge for the release;
@@ -23,7 +22,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fattail.audit.artifacts import artifacts, causes, plain
+from fattail.audit.artifacts import artifacts, causes, plain_types
 from fattail.audit.findings import Finding
 from fattail.audit.tape import Diverged, Tape
 from fattail.results.progress import watch
@@ -89,7 +88,7 @@ def observed(fit: Callable[..., Any], data: tuple[Any, ...], tape: Tape) -> dict
     try:
         with (
             tape.taps(),
-            watch(lambda p: told.append((p.name, p.done, p.total, plain(p.value)))),
+            watch(lambda p: told.append((p.name, p.done, p.total, plain_types(p.value)))),
             contextlib.redirect_stdout(text),
             contextlib.redirect_stderr(text),
             warnings.catch_warnings(record=True) as caught,

@@ -56,7 +56,7 @@ def releases(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[
     return both
 
 
-def difference(a: Bounded, b: Bounded) -> float:
+def observed_ratio(a: Bounded, b: Bounded) -> float:
     """Observed change as a fraction of what was declared, or infinity where the public parts differ."""
     if (a.raw_sensitivity, a.norm, a.shape) != (b.raw_sensitivity, b.norm, b.shape):
         return math.inf
@@ -95,7 +95,7 @@ def replay(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[St
     fit : callable
         ``fit(*arrays)`` fits an estimator; its releases are intercepted at the curator.
     data, neighbor : tuples of arrays
-        The same arrays but for one row.
+        The same arrays except for one row.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def replay(fit: Callable[..., Any], data: Dataset, neighbor: Dataset) -> list[St
     steps: list[Step] = []
     moved: set[Mechanism] = set()
     for r in releases(fit, data, neighbor):
-        ratio = difference(r.ours, r.theirs)
+        ratio = observed_ratio(r.ours, r.theirs)
         if ratio and r.mechanism.folds:
             ratio = math.inf if r.mechanism in moved else ratio
             moved.add(r.mechanism)

@@ -47,8 +47,8 @@ class SinhNormal:
         one, two = at[1.0] - at[-1.0], at[2.0] - at[-2.0]
         width = float(np.median(np.arccosh(np.maximum(two / (2 * one), 1.0))))
         width = 0.0 if width < 1e-4 else width
-        found = cls(at[0.0], one / (2 * bent(1.0, width)), width)
-        if not np.allclose(at[3.0] - found.center, found.scale * bent(3.0, width), rtol=1e-3):
+        found = cls(at[0.0], one / (2 * sinh_map(1.0, width)), width)
+        if not np.allclose(at[3.0] - found.center, found.scale * sinh_map(3.0, width), rtol=1e-3):
             raise NotImplementedError("noise of another shape")
         return found
 
@@ -69,14 +69,14 @@ class SinhNormal:
         return None
 
 
-def bent(z: float | Floats, width: float) -> Floats:
+def sinh_map(z: float | Floats, width: float) -> Floats:
     return np.asarray(np.sinh(width * np.asarray(z)) / width if width else z, dtype=np.float64)
 
 
 def losses(ours: SinhNormal, theirs: SinhNormal, j: int) -> Floats:
     """Log odds of ``ours`` against ``theirs`` in coordinate ``j``, at the outputs of ``ours`` for the normal quantiles."""
     width = ours.width
-    shifted = (ours.scale[j] * bent(_Z, width) + ours.center[j] - theirs.center[j]) / theirs.scale[j]
+    shifted = (ours.scale[j] * sinh_map(_Z, width) + ours.center[j] - theirs.center[j]) / theirs.scale[j]
     back = np.arcsinh(width * shifted) / width if width else shifted
 
     def log_density(z: Floats, scale: float) -> Floats:
@@ -92,7 +92,7 @@ def epsilon_at(ours: SinhNormal, theirs: SinhNormal, j: int, delta: float) -> fl
 
 
 def _epsilon(loss: Floats, delta: float) -> float:
-    def too_much(epsilon: float) -> bool:
+    def exceeds_delta(epsilon: float) -> bool:
         over = loss > epsilon
         if not np.any(over):
             return False
@@ -100,11 +100,11 @@ def _epsilon(loss: Floats, delta: float) -> float:
         return float(special.logsumexp(terms)) > math.log(delta)
 
     low, high = 0.0, max(float(np.max(loss)), 0.0)
-    if not too_much(low):
+    if not exceeds_delta(low):
         return 0.0
     for _ in range(60):
         mid = (low + high) / 2
-        low, high = (mid, high) if too_much(mid) else (low, mid)
+        low, high = (mid, high) if exceeds_delta(mid) else (low, mid)
     return high
 
 

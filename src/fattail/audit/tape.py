@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 
 from fattail.audit.findings import Spending
-from fattail.audit.sinh_normal import SinhNormal, bent
+from fattail.audit.sinh_normal import SinhNormal, sinh_map
 from fattail.audit.spendings import Noise, SmoothCost
 from fattail.privacy import Curator, Mechanism, events, ledger
 from fattail.privacy import curator as curator_module
@@ -200,7 +200,7 @@ class Tape:
                 return sample(mechanism, source, bounded, rho)
 
             def at(z: float) -> Any:
-                draws = SimpleNamespace(smooth=lambda value, scale, width: value + scale * bent(z, width))
+                draws = SimpleNamespace(smooth=lambda value, scale, width: value + scale * sinh_map(z, width))
                 return sample(mechanism, draws, bounded, rho)
 
             noise, many = SinhNormal.of(at), -(-100 // bounded.size)

@@ -231,11 +231,11 @@ class AdaHuber(BaseEstimator):  # type: ignore[misc]
             faster = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
             ahead, w, momentum = new + (momentum - 1) / faster * (new - w), new, faster
         if self.sparsity is not None:
-            w, level = self._again(X, y, w, level)
+            w, level = self._refit_largest(X, y, w, level)
         self.coef_, self.intercept_, self.privacy_ = w, level, "none"
         return self
 
-    def _again(self, X: Any, y: Floats, w: Floats, level: float) -> tuple[Floats, float]:
+    def _refit_largest(self, X: Any, y: Floats, w: Floats, level: float) -> tuple[Floats, float]:
         """Huber fit of the largest coefficients by reweighted least squares."""
         assert self.sparsity is not None
         kept = top_indices(w, min(self.sparsity, int(np.count_nonzero(w))))

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from fattail.cli.outputs import EXIT_NOT_WRITTEN, attempt
+from fattail.cli.outputs import EXIT_NOT_WRITTEN, try_to_write
 from fattail.cli.paying import Till
 from fattail.cli.shared import Screen, emit, note, say
 from fattail.privacy import PrivacyReport
@@ -48,24 +48,24 @@ class Answer:
 
     def give(self, estimator: Any, till: Till, warned: list[str], **about: Any) -> None:
         """Print the answer and write the files; exit with a code of its own if one of them fails."""
-        with _undisturbed():
+        with _signals_delayed():
             self._give(estimator, till, warned, about)
 
     def _give(self, estimator: Any, till: Till, warned: list[str], about: dict[str, Any]) -> None:
         failures, written = list[str](), list[str]()
 
-        def tried(what: str, action: Callable[[], Any]) -> Any:
-            result, failed = attempt(what, action)
+        def attempted(what: str, action: Callable[[], Any]) -> Any:
+            result, failed = try_to_write(what, action)
             failures.extend([failed] if failed else [])
             return result
 
         make = Card.of_release if isinstance(estimator, Release) else Card.of
-        card = tried("the card", lambda: make(estimator, account=till.charged, **about))
-        heard = self._json or say((card and tried("the table", lambda: _text(card))) or _bare(estimator))
+        card = attempted("the card", lambda: make(estimator, account=till.charged, **about))
+        heard = self._json or say((card and attempted("the table", lambda: _text(card))) or _numbers_without_card(estimator))
         for what, writer in self._writers.items():
-            written += map(str, tried(what, partial(writer, card)) or ())
+            written += map(str, attempted(what, partial(writer, card)) or ())
         if self._json:
-            shown = card and tried("the card", card.to_dict)
+            shown = card and attempted("the card", card.to_dict)
             shown = shown or {"released": _numbers(estimator), "privacy": _report(estimator).to_dict()}
             heard = emit(shown | {"warnings": warned, "written": written, "failed": failures})
         else:
@@ -80,9 +80,9 @@ class Answer:
 def missing_note(missing: str) -> str:
     """What happened to missing cells, for the end of a card."""
     if missing == "zero":
-        return "Cells that were no finite numbers counted as 0."
+        return "Cells that were not finite numbers counted as 0."
     if missing == "drop":
-        return "Rows whose cells were no finite numbers, or without a group, were left out; how many they are is private."
+        return "Rows with cells that were not finite numbers, or without a group, were left out; how many they are is private."
     return "The file was checked before fitting to hold finite numbers only; that check is not part of the guarantee."
 
 
@@ -91,7 +91,7 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _signals_delayed() -> Iterator[None]:
     """Delay a first signal to stop until the answer is printed; a second one stops at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -143,7 +143,7 @@ def _text(page: Card) -> str:
     return shown.getvalue()
 
 
-def _bare(estimator: Any) -> str:
+def _numbers_without_card(estimator: Any) -> str:
     """The released numbers without a card."""
     return "".join(f"{name} = {value}\n" for name, value in _numbers(estimator).items()) + f"{_report(estimator)}\n"
 

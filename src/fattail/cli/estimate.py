@@ -17,7 +17,16 @@ from fattail._tools.escape import write_csv
 from fattail.cli import outputs
 from fattail.cli.answers import Answer, missing_note
 from fattail.cli.paying import Till
-from fattail.cli.requests import CLASSIFIERS, MODELS, WITHOUT_TARGET, check_different, columns_of, estimator_of, levels_of, noted
+from fattail.cli.requests import (
+    CLASSIFIERS,
+    MODELS,
+    WITHOUT_TARGET,
+    check_different,
+    columns_of,
+    estimator_of,
+    facts_of_model,
+    levels_of,
+)
 from fattail.cli.rows import Reading, Rows
 from fattail.cli.shared import (
     Account,
@@ -161,7 +170,7 @@ def predict(
     if output is not None:
         outputs.check_suffix("--out", output, (".csv", ".txt"))
         outputs.check((output,), apart_from=(file, model))
-    estimator, about = load_model(model), noted(model)
+    estimator, about = load_model(model), facts_of_model(model)
     reading = Reading(file, missing, delimiter, quoted_newlines, json or output is None)
     columns = about["columns"]
     rows = reading.sparse(len(columns)) if reading.is_sparse else reading.dense(columns, levels=about["levels"])

@@ -81,8 +81,8 @@ def open_table(
     levels : mapping, optional
         Declared values of text columns; their cells become 0, 1, ... in this order.
     missing : {"error", "zero", "drop"}
-        What a cell that is no finite number (or no declared level) does: stops the reading,
-        counts as 0, or is NaN, so that whoever gets the rows can leave its row out.
+        How a cell that is not a finite number (or not a declared level) is handled: the file is refused, the cell counts as
+        0, or it is NaN, so that the caller can leave its row out.
     delimiter : str, optional
         Default: tab for ``.tsv``, comma otherwise.
     quoted_newlines : bool
@@ -105,7 +105,7 @@ def open_table(
             find(columns, file.names, path)
             for ok, done in file.checked():
                 finite &= ok
-                _tell(tick, done)
+                _report_share(tick, done)
             table: DenseRows | ParquetRows = file
         else:
             table = spooled = DenseRows(len(columns))
@@ -113,7 +113,7 @@ def open_table(
                 ok = np.isfinite(chunk)
                 finite &= ok.all(axis=0)
                 spooled.append(np.where(ok, chunk, fill))
-                _tell(tick, share())
+                _report_share(tick, share())
     if not table.n:
         raise FileError(f"{path} has a header and no rows")
     if missing == "error" and not finite.all():
@@ -142,7 +142,7 @@ def open_sparse(path: Path, dimension: int, *, missing: str = "error", tick: Tic
             X, y, ok = sparse_rows(batch, dimension)
             table.append(X, y)
             whole &= ok
-            _tell(tick, share())
+            _report_share(tick, share())
     if not table.n:
         raise FileError(f"{path} has no rows")
     if missing == "error" and not whole:
@@ -249,7 +249,7 @@ def _reading(path: Path) -> Iterator[tuple[Any, Callable[[], float]]]:
         raise FileError(f"cannot read {path}: {reason}") from None
 
 
-def _tell(tick: Tick | None, share: float) -> None:
+def _report_share(tick: Tick | None, share: float) -> None:
     if tick is not None:
         tick(min(share, 1.0))
 

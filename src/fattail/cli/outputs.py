@@ -80,7 +80,7 @@ def _same(a: Path, b: Path) -> bool:
         return False
 
 
-def attempt(what: str, action: Callable[[], Any]) -> tuple[Any, str | None]:
+def try_to_write(what: str, action: Callable[[], Any]) -> tuple[Any, str | None]:
     """Run an action whose failure must not cost the answer: its result, or None and an error message."""
     try:
         return action(), None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -21,10 +21,10 @@ class StoppedError(Exception):
 
 
 class Till:
-    """The account of one command: forwards the charge, and records it.
+    """The account of one command: it passes the charge on, and remembers it.
 
-    A fit is charged after all warnings that public numbers allow, and before it reads a row. A fit with such a warning is
-    hopeless, so the till refuses it unless ``anyway`` is set; nothing is spent.
+    A fit gives all warnings that follow from public numbers, is charged, and then reads rows. A warning means that the answer
+    would be mostly noise. The till then refuses the charge, and nothing is spent, unless ``anyway`` is set.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Till:
         """What a curator calls before it samples."""
         doubts = _sentences(w for w in self._warned if issubclass(w.category, UtilityWarning))
         if doubts and not self._anyway:
-            raise UsageError(f"{'; '.join(doubts)}. Nothing was charged; --anyway asks all the same")
+            raise UsageError(f"{'; '.join(doubts)}. Nothing was charged; --anyway asks in spite of that")
         self.asked = True
         if self._account is not None:
             try:
@@ -78,7 +78,7 @@ class Till:
         """Fit under a progress bar of releases and return the warnings as sentences; call it inside `open`."""
         with warnings.catch_warnings(record=True) as self._warned:
             warnings.simplefilter("always")
-            with progress_bar("fitting", err) if showing(quiet) else _nothing():
+            with progress_bar("fitting", err) if showing(quiet) else nullcontext():
                 estimator.set_params(ledger=self).fit(*arrays, **options)
         return _sentences(self._warned)
 
@@ -88,13 +88,13 @@ class Till:
         try:
             yield
         except KeyboardInterrupt:
-            raise StoppedError(f"stopped; {self._stated()}") from None
+            raise StoppedError(f"stopped; {self._statement_if_readable()}") from None
         except Exception as error:
             if self.asked:
-                error.add_note(self._stated())
+                error.add_note(self._statement_if_readable())
             raise
 
-    def _stated(self) -> str:
+    def _statement_if_readable(self) -> str:
         try:
             return self.statement
         except Exception:  # the ledger itself may have failed
@@ -119,8 +119,3 @@ def reading_bar(name: str, quiet: bool = False) -> Iterator[Callable[[float], No
 
 def showing(quiet: bool) -> bool:
     return not quiet and err.is_terminal
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

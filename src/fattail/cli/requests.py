@@ -86,7 +86,7 @@ def check_different(option: str, levels: Sequence[str]) -> None:
         raise UsageError(f"{option} declares the same level twice: {', '.join(map(repr, levels))}")
 
 
-def noted(model: Path) -> dict[str, Any]:
+def facts_of_model(model: Path) -> dict[str, Any]:
     """The entries of a model file that ``fit`` wrote for ``predict``, with their types checked."""
     about: dict[str, Any] = read_model(model)["about"]
     columns, classes, levels = (about.get(key) for key in ("columns", "classes", "levels"))

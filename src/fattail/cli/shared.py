@@ -72,9 +72,9 @@ LedgerFile = Annotated[
 ]
 Account = Annotated[str | None, typer.Option("--account", help="Account of the ledger; may be left out if it has only one.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Reproducible noise, for experiments: NOT private.")]
-Missing = Annotated[str, typer.Option("--missing", help="A cell that is no finite number: 'error' or 'zero'.")]
+Missing = Annotated[str, typer.Option("--missing", help="A cell that is not a finite number: 'error' or 'zero'.")]
 MissingOrDrop = Annotated[
-    str, typer.Option("--missing", help="A cell that is no finite number: 'error', 'zero', or 'drop' to leave its row out.")
+    str, typer.Option("--missing", help="A cell that is not a finite number: 'error', 'zero', or 'drop' to leave its row out.")
 ]
 By = Annotated[str | None, typer.Option("--by", help="Column of groups: one answer for each, and one charge for all.")]
 Groups = Annotated[str | None, typer.Option("--groups", help="Comma-separated groups. Default: found privately.")]

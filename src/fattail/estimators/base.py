@@ -66,7 +66,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "fit" in vars(cls):
-            cls.fit = _afresh(vars(cls)["fit"])
+            cls.fit = _forgetting_earlier_fits(vars(cls)["fit"])
 
     def _forget(self) -> None:
         """Remove fitted attributes: names that end in an underscore, as in scikit-learn."""
@@ -258,7 +258,7 @@ def _target(y: Any, labels: Labels | None, *, strict: bool) -> Any:
     return labels.checked(y) if strict else labels.codes(y, strict=False)
 
 
-def _afresh(fit: Callable[..., Any]) -> Callable[..., Any]:
+def _forgetting_earlier_fits(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A ``fit`` that first removes the attributes of an earlier fit, and its own if it fails."""
 
     @functools.wraps(fit)

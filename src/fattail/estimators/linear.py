@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @documented()
 class LinearRegressor(Responses, LinearModel):
-    """A linear model of numbers; a subclass gives the loss. ``docs/extend/loss.md`` shows one."""
+    """A linear model whose responses are numbers; a subclass gives the loss, as ``docs/extend/loss.md`` shows."""
 
     intercept_: float
 
@@ -69,8 +69,8 @@ class DPLinearRegression(LinearRegressor):
     intercept_standard_error_ : float
         Standard error of the intercept (``method="auto"``).
     response_range_ : array of shape (2,)
-        Ends between which ``predict`` keeps its answers (``method="auto"``, if the spread of y is visible): the privately seen
-        reach of the responses, times their scale over that of the residuals.
+        Ends to which ``predict`` clips its answers (``method="auto"``, if the spread of y is visible): the released range of
+        the responses, wider the smaller the residuals are beside the responses.
     n_iter_ : int
     privacy_ : PrivacyReport
 

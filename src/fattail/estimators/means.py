@@ -71,9 +71,9 @@ class DPMean(PrivateEstimator):
     ----------
     mean_ : array of shape (d,)
     interval_ : array of shape (d, 2)
-        Confidence interval for sampling, noise, and the bias of bounding as far as the
-        releases show it; NaN where the method's noise is private ("trimmed") or where no
-        spread was released ("local" without a moment bound).
+        Confidence interval. It allows for sampling, for noise, and for the part of the bias of bounding that the releases
+        show. NaN where the method's noise is private ("trimmed") or where no spread was released ("local" without a moment
+        bound).
     privacy_ : PrivacyReport
     n_features_in_, feature_names_in_
         As in scikit-learn.

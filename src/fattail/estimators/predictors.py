@@ -42,7 +42,7 @@ class LinearPredictor(PrivateEstimator):
         confidence : float
             Level of the intervals.
         joint : bool
-            Make all intervals hold together with this confidence, instead of each by itself.
+            Make all intervals cover at once with this confidence, instead of each by itself.
 
         Returns
         -------
@@ -66,7 +66,7 @@ class LinearPredictor(PrivateEstimator):
         return Summary.of(self, names, confidence, joint)
 
     def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
-        """Name the columns that are left out of the model because the released counts show no spread of theirs."""
+        """Name the columns that are left out of the model because their released counts show no spread."""
         if hidden.size:
             names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
             listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
@@ -98,8 +98,8 @@ class Responses(Scores, RegressorMixin):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """Predicted responses of new rows; costs no budget.
 
-        Where the fit has a ``response_range_``, predictions are kept within it: a row far beyond those that the fit could see
-        would otherwise be predicted by the error of a coefficient.
+        Where the fit has a ``response_range_``, predictions are clipped to it: for a row far beyond those of the fit, the error
+        of a coefficient would otherwise dominate the prediction.
         """
         responses: Floats = self._loss().promise.response(self._linear(X))
         low, high = getattr(self, "response_range_", (-np.inf, np.inf))

@@ -145,7 +145,7 @@ class Budget:
     @property
     def _marker(self) -> Path:
         path = self._file.path
-        return path.with_name(f"{_mark(os.getpid())}{path.stem}.open")
+        return path.with_name(f"{_process_mark(os.getpid())}{path.stem}.open")
 
     def __repr__(self) -> str:
         return f"Budget(epsilon={self.epsilon:g}, delta={self.delta:g}, spent={self.spent:.4g})"
@@ -153,7 +153,7 @@ class Budget:
 
 def open_budgets() -> tuple[Budget, ...]:
     """All budgets that a charge of this thread must go to."""
-    everywhere = _everywhere()
+    everywhere = _files_of_open_blocks()
     here = tuple(b for b in _inside.get() if str(b._file.path) in everywhere)
     return here or tuple(Budget._at(Path(path)) for path in sorted(everywhere))
 
@@ -209,14 +209,14 @@ def _folder(*, create: bool) -> Path | None:
     return None
 
 
-def _everywhere() -> set[str]:
+def _files_of_open_blocks() -> set[str]:
     """Files of all blocks that this process or one of its ancestors has open."""
     with _lock:
         found = set(_open)
     folder = _folder(create=False)
     markers = [name for name in os.listdir(folder) if name.endswith(".open")] if folder is not None else []
     if folder is not None and markers:
-        marks = tuple(map(_mark, _ancestors()))
+        marks = tuple(map(_process_mark, _ancestors()))
         names = [name.removesuffix(".open").rpartition("-")[2] for name in markers if name.startswith(marks)]
         found |= {str(folder / f"{name}.db") for name in names}
     return found
@@ -229,7 +229,7 @@ def _process(pid: int) -> tuple[int, str]:
     return int(after_name[1]), after_name[19]
 
 
-def _mark(pid: int) -> str:
+def _process_mark(pid: int) -> str:
     """A name of a process: its number, which may be used again, and its starting time."""
     try:
         return f"{pid}-{_process(pid)[1]}-"

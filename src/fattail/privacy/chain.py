@@ -79,7 +79,7 @@ class Pages:
         self.bodies.append(json.loads(text))
         return self.heads[-1]
 
-    def remarkable(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Notes for a reader of the file that are not errors."""
         found, last = list[str](), -math.inf
         for number, body in enumerate(self.bodies):
@@ -250,7 +250,7 @@ class Chain:
         if self.lasting and places and places[-1] != self.inode:
             raise ValueError(
                 f"ledger {self.path} is a copy: it was copied, restored or moved to another disk after its last entry, and two "
-                f"copies would spend the budget twice. If this copy shall be used, record that: fattail ledger adopt {self.path}"
+                f"copies would spend the budget twice. To use this copy, record that: fattail ledger adopt {self.path}"
             )
 
     def _check_witness(self, pages: Pages) -> None:

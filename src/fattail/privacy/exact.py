@@ -1,10 +1,9 @@
 """Noise of a private scale, drawn exactly and rounded once.
 
-A normal variable is an integer part and binary digits that are drawn on demand, so it is a real number and not a float. ``value
-+ scale * noise`` is enclosed between
-two rationals; when both round to the same double, that double is published; otherwise more digits are drawn. The release is
-therefore the ideal real number, correctly rounded: the grid is that of the
-doubles, the same for every dataset, and no low bit depends on the data. Proof: ``exact.proof.md``.
+A normal variable is an integer part and binary digits that are drawn on demand, so it is a real number and not a float.
+``value + scale * noise`` is enclosed between two rationals. When both round to the same double, that double is published;
+otherwise more digits are drawn. The release is therefore the ideal real number, correctly rounded. Its grid is that of the
+doubles, which is the same for every dataset, and no low bit depends on the data. Proof: ``exact.proof.md``.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Normal:
     def __init__(self, draw: Draw) -> None:
         while True:
             self._whole, self._fraction = _leading_zeros(Uniform(draw)), Uniform(draw)
-            if self._kept(Uniform(draw)):
+            if self._is_accepted(Uniform(draw)):
                 break
         self.negative = bool(draw(1)[0] & 1)
 
@@ -67,7 +66,7 @@ class Normal:
         """Whole part of ``2**bits`` times the absolute value."""
         return (self._whole << bits) + self._fraction.digits(bits)
 
-    def _kept(self, chance: Uniform) -> bool:
+    def _is_accepted(self, chance: Uniform) -> bool:
         bits = _BITS
         while True:
             y, u = self.magnitude(bits), chance.digits(bits)

@@ -171,7 +171,7 @@ class Ledger:
         epsilon, delta = check_budget(epsilon, delta)
         name, asked = account_name(name), check_kind(kind, delta)
         with self._chain.writing(create=True) as pages:
-            account = replay(pages, self.path).get(name)
+            account = accounts_of(pages, self.path).get(name)
             if account is None:
                 limits = {"epsilon": epsilon, "delta": delta, "kind": asked}
                 pages.append({"type": "opened", "account": name, **limits, **signature()})
@@ -194,8 +194,8 @@ class Ledger:
     def verify(self) -> Verification:
         """Check every seal, every limit and the place of the file.
 
-        The file alone cannot show that somebody computed the whole chain again: compare `entries` and `spent` with what you
-        noted.
+        The file alone cannot show that somebody computed the whole chain again: compare `entries` and `spent` with your own
+        records.
         """
         if not self.path.exists():
             return Verification(self.path, 0, (), (f"there is no ledger at {self.path}",))
@@ -204,12 +204,12 @@ class Ledger:
         try:
             with self._chain.reading() as pages:
                 entries = len(pages.heads)
-                for name, account in replay(pages, self.path).items():
+                for name, account in accounts_of(pages, self.path).items():
                     balance = account.balance
                     states.append((name, balance.epsilon, balance.spent, balance.charges))
                     if balance.charges and not balance.admitted:
                         problems.append(f"account {name!r} holds charges beyond its limit")
-                notes += pages.remarkable()
+                notes += pages.notes()
         except ValueError as error:
             problems += [] if str(error) in problems else [str(error)]
         return Verification(self.path, entries, tuple(states), tuple(problems), tuple(notes))
@@ -222,7 +222,7 @@ class Ledger:
     @contextmanager
     def _accounts(self) -> Iterator[dict[str, _Account]]:
         with self._chain.reading() as pages:
-            yield replay(pages, self.path)
+            yield accounts_of(pages, self.path)
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ class LedgerAccount:
     def _charging(self, events: tuple[Event, ...], body: Body, subject: Subject, claim: Claim | None) -> Iterator[None]:
         """A charge that is written when the block ends, unless it raises."""
         with self.ledger._chain.writing() as pages:
-            account = _known(replay(pages, self.ledger.path), self)
+            account = _known(accounts_of(pages, self.ledger.path), self)
             kept = account.subject or subject
             if (kept.unit, kept.relation) != (subject.unit, subject.relation):
                 raise ValueError(
@@ -333,7 +333,7 @@ def charge_all(
             account.charge(events, label, claim=claim, subject=subject)
 
 
-def replay(pages: Pages, path: Path) -> dict[str, _Account]:
+def accounts_of(pages: Pages, path: Path) -> dict[str, _Account]:
     """Every account, from the entries alone."""
     accounts: dict[str, _Account] = {}
     for number, body in enumerate(pages.bodies):

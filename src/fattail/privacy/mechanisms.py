@@ -1,8 +1,8 @@
 """Mechanisms: the ways in which a private value may be released.
 
 A mechanism is planned with a ``share`` of the budget, spread over ``count`` releases. The
-curator turns shares into ``rho`` (zero-concentrated DP, per release); each class says next
-to its sampler which event that buys.
+curator turns shares into ``rho`` (zero-concentrated DP, per release). Each class states next
+to its sampler which event a release with this ``rho`` is.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ class SmoothNoise(Mechanism):
     """Noise scaled to a smooth sensitivity: ``value + (S / s) sinh(width Z) / width``.
 
     ``S`` depends on the data and is never reported. Each of ``coordinates`` values gets its own share
-    of the release. With ``one_shot`` the privacy loss of a coordinate is bounded by its epsilon but for
-    a probability of 1e-40, otherwise it is dominated by a Gaussian release. Both are proved for every
+    of the release. With ``one_shot`` the privacy loss of a coordinate is at most its epsilon, except with
+    probability 1e-40; otherwise it is dominated by a Gaussian release. Both are proved for every
     epsilon at once, from two inequalities in one variable (``scripts/prove_smooth_noise.py``).
     """
 

@@ -49,7 +49,7 @@ class Witness:
         """Refuse to start a new ledger in place of a deleted one."""
         if self._folder is not None and (name := self._read(self._by_path).get("id")):
             raise ValueError(
-                f"the ledger at {self.path} is gone: this machine charged one there. Restore it; or, if a new one shall take "
+                f"the ledger at {self.path} is gone: this machine charged one there. Restore it; or, for a new one in "
                 f"its place, remove {self._folder / self._by_path} (it remembers {name})"
             )
 

@@ -118,7 +118,7 @@ def read_model(path: Any) -> dict[str, Any]:
     if len(data) > MOST_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > MOST_ITEMS:
         raise ValueError(f"{path} is larger than a fattail model can be")
     try:
-        content: dict[str, Any] = json.loads(data.decode("ascii"), parse_constant=_refuse, object_pairs_hook=_once)
+        content: dict[str, Any] = json.loads(data.decode("ascii"), parse_constant=_refuse, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError):
         raise ValueError(f"{path} is not a fattail model") from None
     schema = content.get("schema") if isinstance(content, dict) else None
@@ -138,7 +138,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object without duplicate names: programs would read the last one, and people the first."""
     found = dict(pairs)
     if len(found) < len(pairs):

@@ -37,11 +37,11 @@ class Summary:
         Columns, and last the intercept where one was fitted.
     coefficient, standard_error : arrays
         A standard error includes sampling and privacy noise. It is NaN where the method gives none, and infinite for a column
-        whose spread was hidden by the noise.
+        whose spread is not visible above the noise.
     confidence : float
         Level of the intervals.
     joint : bool
-        Whether all intervals hold together with this confidence, instead of each by itself.
+        Whether all intervals cover at once with this confidence, instead of each by itself.
     title : str
 
     Notes

@@ -54,11 +54,11 @@ def attention(Z: NDArray[np.float64], diameter: float, smoothness: float) -> tup
     """The center and the smooth sensitivity, for points of a set of this diameter."""
     m = len(Z)
     half = (m + 1) // 2 + 1
-    few = math.ceil(2 / smoothness)
+    smallest_count = math.ceil(2 / smoothness)
     radii = np.sort([np.sqrt(np.sum((Z - z) ** 2, axis=1)) for z in Z], axis=1)  # radii[i, t - 1] is r_i(t)
     center = Z[int(np.argmin(radii[:, min(half, m) - 1]))]
-    if few > m / 2 or smoothness > 1:
+    if smallest_count > m / 2 or smoothness > 1:
         return center, 2 * diameter
-    smallest = np.sort(radii[:, half:], axis=0)[:few].mean(axis=0)  # rho(half + 1), ..., rho(m)
+    smallest = np.sort(radii[:, half:], axis=0)[:smallest_count].mean(axis=0)  # rho(half + 1), ..., rho(m)
     rho = np.append(smallest, diameter)
     return center, 2 * float(np.max(rho * np.exp(-smoothness / 2 * np.arange(len(rho)))))

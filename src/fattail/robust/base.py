@@ -3,11 +3,11 @@
 A robustifier bounds each row's contribution, adds the bounded rows exactly as integers, and
 says how far one row can move the result. ``rows(block)`` gives the contributions before
 bounding, as ``(V, r)``: row i is ``r[i] * V[i]``, or ``V[i]`` where r is None. For a linear
-model V is the block itself and r the derivative of the loss, so no n x d array is made. As a `Residual`, r is computed while
-the rows are summed, and the rows are read once.
+model V is the block itself and r the derivative of the loss, so no n x d array is made. If r is a `Residual`, it is computed
+while the rows are summed, and the rows are read once.
 
-Where a person has several rows, their contributions are averaged first (`per_person`), and the average is bounded. All that is
-said here of a row holds for a person with any number of rows.
+Where a person has several rows, their contributions are averaged first (`per_person`), and the average is bounded. What is
+said here of a row then holds for a person with any number of rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fattail import _kernels
 from fattail.privacy.bounded import Bounded, Norm, PrivacyError
-from fattail.robust.passes import exact_sum
+from fattail.robust.passes import sum_over_blocks
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold, Sample
 from fattail.rows.persons import averaged
@@ -100,7 +100,7 @@ class Robustifier(ABC):
             self._add(V, r, shift, inverse, out)
             return out
 
-        total = exact_sum(data, partial, fold)
+        total = sum_over_blocks(data, partial, fold)
         # One row (person) more or fewer moves the sum by half of what a replacement does: `data.swing`.
         reach = data.swing * self._row_range(width)
         if anchor is not None and data.count_noise and self._norm() == "linf":

@@ -5,8 +5,7 @@
 The map is odd and increasing, close to the identity near 0, and its supremum is ``sup(beta)``.
 
 The closed form printed in the papers cancels catastrophically for large ``a``: beyond about 1e5 its value exceeds the bound
-that the privacy proof needs, and at 0 it is NaN.  Here the map is evaluated
-in three steps, each a total function on the floats:
+that the privacy proof needs, and at 0 it is NaN. Here the map is evaluated in three steps, each defined for every float:
 
 1. the core ``a (1 - a**2 (1/6 + 1/(2 beta)))`` for ``|a| <= core``, exact up to an error that is
    exponentially small in ``1/core``;

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fattail import _kernels
 from fattail.privacy.bounded import Bounded
 from fattail.robust.base import ONE, Rows, check_rows, check_scale, own_rows
-from fattail.robust.passes import exact_sum
+from fattail.robust.passes import sum_over_blocks
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold
 
@@ -59,7 +59,7 @@ class Gram:
         # Adding or removing a row (person) adds or removes one term of norm at most 1. Two terms have a nonnegative inner
         # product, so they differ by at most sqrt(2).
         reach = 1.0 if data.swing < 1 else math.sqrt(2)
-        return Bounded(exact_sum(data, partial, fold), 5 * reach * ONE, "l2", fold, unit=unit)
+        return Bounded(sum_over_blocks(data, partial, fold), 5 * reach * ONE, "l2", fold, unit=unit)
 
 
 def symmetric(triangle: NDArray[np.float64]) -> NDArray[np.float64]:

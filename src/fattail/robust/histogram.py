@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.privacy.bounded import Bounded
 from fattail.robust.base import ONE, check_rows
-from fattail.robust.passes import Partial, exact_sum
+from fattail.robust.passes import Partial, sum_over_blocks
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold
 
@@ -47,7 +47,7 @@ class Histogram:
         """
 
         # Units far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-        total = exact_sum(data, _cell_sums((self.groups, self.cells), codes, ONE), fold)
+        total = sum_over_blocks(data, _cell_sums((self.groups, self.cells), codes, ONE), fold)
         moves = 1 if data.swing < 1 else 2
         return Bounded(total, math.sqrt(moves * self.groups) * ONE, "l2", fold, unit=1.0 / ONE)
 
@@ -76,7 +76,7 @@ def totals(data: PrivateData, shape: tuple[int, int], codes: Codes, fold: Fold |
         A person adds 1 in all to each histogram.
     """
     unit = PARTS if data.has_several_rows else 1
-    return _in_persons(exact_sum(data, _cell_sums(shape, codes, unit), fold), unit)
+    return _in_persons(sum_over_blocks(data, _cell_sums(shape, codes, unit), fold), unit)
 
 
 def log_totals(
@@ -117,7 +117,7 @@ def log_totals(
         _kernels.person_cells(_kernels.column_log_cells(V, center, *grid), block.starts, unit, out.reshape(center.size, -1))
         return out
 
-    return _in_persons(exact_sum(data, partial, fold), unit)
+    return _in_persons(sum_over_blocks(data, partial, fold), unit)
 
 
 def fixed(counts: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """One pass over the rows: blocks in, exact integer sums out, on several threads.
 
-``exact_sum`` is how every bounded sum reads the rows. `fattail.rows` cuts them into blocks, a function computes an integer
+``sum_over_blocks`` is how every bounded sum reads the rows. `fattail.rows` cuts them into blocks, a function computes an integer
 vector for each block, and the vectors are added. The sums are exact, so blocks, threads and workers cannot change a result.
 """
 
@@ -19,7 +19,7 @@ from fattail._tools.threads import one_blas_thread, start, thread_count
 from fattail.rows.data import PrivateData
 from fattail.rows.order import Fold, Sample
 from fattail.rows.passes import Block, cut, picked
-from fattail.rows.source import Chunk, Mask, Sums, total
+from fattail.rows.source import Chunk, Mask, Sums, sum_of_parts
 
 # Least number of blocks for which several threads are used.
 MIN_THREADED = 4
@@ -27,7 +27,7 @@ MIN_THREADED = 4
 Partial = Callable[[Block], NDArray[np.int64]]
 
 
-def exact_sum(data: PrivateData, partial: Partial, rows: Fold | Sample | None = None) -> Sums:
+def sum_over_blocks(data: PrivateData, partial: Partial, rows: Fold | Sample | None = None) -> Sums:
     """Sum of ``partial(block)`` over all blocks, exactly.
 
     Parameters
@@ -76,7 +76,7 @@ class Job:
             others = start([lambda: self._drain(shared)] * (threads - 1))
             own = self._drain(shared)
             # No pieces are left, so a thread that has not started has nothing to do.
-            return total([own, *(other.result() for other in others if not other.cancel())])
+            return sum_of_parts([own, *(other.result() for other in others if not other.cancel())])
 
     def _drain(self, pieces: _Shared) -> Sums | None:
         """The sum over the pieces that this thread takes; None if it takes none."""

@@ -76,11 +76,11 @@ class Trimmed:
             x.partition(sorted({m, n - m - 1}))
             low, high = np.sort(x[: m + 1]), np.sort(x[n - m - 1 :])
             centers[j] = _kernels.exact_sum(x[m : n - m]) / (n - 2 * m)
-            smooth[j] = self._widest(low, high, reach) / (n - 2 * m)
+            smooth[j] = self._smooth_sensitivity(low, high, reach) / (n - 2 * m)
         # Rounding may move the mean by its last bit, which can exceed the effect of a row. Adding a constant keeps S smooth.
         return SmoothBounded(centers, smooth * (1 + 2.0**-20) + 2.0**-51 * bound, self.smoothness, fold=fold)
 
-    def _widest(self, low: NDArray[np.float64], high: NDArray[np.float64], reach: float) -> float:
+    def _smooth_sensitivity(self, low: NDArray[np.float64], high: NDArray[np.float64], reach: float) -> float:
         """``n - 2m`` times the smooth sensitivity; its rounding stays within what is left of the smoothness."""
         if self.smoothness < _LEAST_SMOOTHNESS:
             return 2.0 * reach

@@ -1,9 +1,8 @@
-"""Rows on a Dask cluster: each partition is summed where it lies, and only the sums are sent.
+"""Rows on a Dask cluster: each partition is summed by the worker that holds it, and only the sums are sent.
 
-The user chooses the cluster and the placement of the data: passes run on the active client, or on Dask's local threads if there
-is none. Tasks are functions of
-rows and of public parameters, without noise, so Dask may repeat one on another worker when
-it loses the first; noise is drawn once, by the curator, from the finished sum.
+The user chooses the cluster and the placement of the data. Passes run on the active client, or on Dask's local threads if there
+is none. A task is a function of rows and of public parameters, without noise, so Dask may repeat it on another worker if the
+first one is lost. The curator draws noise once, for the finished sum.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from fattail.rows.digest import CHANGED, Digest
 from fattail.rows.door import Refusal, as_form, attempt, number_type, rows_of, schema_of, shown, take_target, target_of
 from fattail.rows.frames import library, text_only
 from fattail.rows.missing import MISSING, present_rows, without_missing
-from fattail.rows.source import Chunk, Job, Mask, Source, Sums, total
+from fattail.rows.source import Chunk, Job, Mask, Source, Sums, sum_of_parts
 from fattail.rows.sources import CHUNK_BYTES
 
 # More partial sums than this are added on the workers, in groups of this size.
@@ -38,8 +37,8 @@ class Dask(Source):
     Parameters
     ----------
     X : Dask array of shape (n, d) or Dask data frame
-        Lengths of partitions that Dask does not know are counted in one pass. Dask should be told of CSR
-        partitions when the array is made, by ``meta=scipy.sparse.csr_array((0, 0))``: methods that treat them apart go by that.
+        Lengths of partitions that Dask does not know are counted in one pass. If partitions are CSR, say so when the array is
+        made, by ``meta=scipy.sparse.csr_array((0, 0))``: some methods treat CSR rows differently.
     """
 
     def __init__(self, X: Any) -> None:
@@ -113,8 +112,8 @@ class Dask(Source):
                 digest = None if job.fold is None or self._digests is None else self._digests[k]
                 sums.append(task(sent, *part, form, a, low, high, seen, digest))
         while len(sums) > FAN_IN:
-            sums = [dask.delayed(total)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
-        return total(attempt("adding up the partitions", dask.compute, *sums))
+            sums = [dask.delayed(sum_of_parts)(sums[k : k + FAN_IN]) for k in range(0, len(sums), FAN_IN)]
+        return sum_of_parts(attempt("adding up the partitions", dask.compute, *sums))
 
     def _form(self) -> _PartitionForm:
         return _PartitionForm(self.is_sparse, None if self._y is not None else self._labels, self.fills)

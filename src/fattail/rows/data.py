@@ -26,7 +26,7 @@ __all__ = ["BLOCK_BYTES", "Block", "PrivateData", "block_rows"]
 # Bytes of a block. Measured: with smaller blocks the interpreter's overhead grows (half as fast at 256 kB), larger ones exceed
 # the cache.
 BLOCK_BYTES = 1 << 22
-# Wide rows exceed it anyway, and with few rows per block the vectors of sums, which are as wide, cost more than the rows.
+# Blocks of wide rows exceed the cache anyway. They get at least this many rows, because a vector of sums is as wide as a row.
 WIDE_ROWS, WIDE_BYTES = 128, 1 << 25
 # A subset of the rows up to this size is copied: otherwise each pass reads all rows to find it.
 KEEP_BYTES = 1 << 27
@@ -82,10 +82,10 @@ class PrivateData:
         self.unit = "row" if person is None else "person"  # what n counts, and what is protected
         self.is_counted = missing != "drop"  # False if the number of complete rows is private and not released yet
         self.count_noise = 0.0  # standard deviation of n, if n is a release
-        self.swing = 1.0  # sensitivity of a bounded sum over that under replacement: 1, or 1/2 for add-remove
+        self.swing = 1.0  # sensitivity of a bounded sum, relative to that of replacing a row: 1, or 1/2 for add-remove
         self._fold: Fold | None = None  # the fold that these data are, if not all rows of the source
         self._copied: Fold | None = None  # the fold whose rows the source holds, in their secret order
-        self._chosen: NDArray[np.intp] | None = None  # the columns that count, if not all of the source's
+        self._chosen: NDArray[np.intp] | None = None  # the columns that are read, if not all of the source's
         self._block_rows = block_rows(self._source.row_bytes, block_bytes)
 
     @property
@@ -263,7 +263,7 @@ class PrivateData:
         return block if self._chosen is None else block.narrowed(self._chosen)
 
     def _narrowed(self, compute: Callable[[Block], NDArray[Any]]) -> Callable[[Block], NDArray[Any]]:
-        """A function of blocks as one of the columns that count."""
+        """A function of blocks that sees only the columns that are read."""
         columns = self._chosen
         return compute if columns is None else lambda block: compute(block.narrowed(columns))
 

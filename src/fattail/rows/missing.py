@@ -1,6 +1,6 @@
 """Missing cells: which cells count as missing, and how they are handled.
 
-A cell is missing if it is no finite number: NaN, a null, a masked cell, an infinity; for labels, anything but a declared one.
+A cell is missing if it is not a finite number: NaN, a null, a masked cell, an infinity. A label is missing if it is not declared.
 
 ========== ===============================================================================================
 ``error``   the table is refused before anything is charged; files and streams are read once more for it

@@ -1,9 +1,9 @@
 """A secret order of the rows, from which folds and subsets are cut.
 
 The guarantee is for a table as a multiset of rows, so nothing may depend on the position of a row. Every position gets a secret
-label that is independent of all values, and the rows are ranked by their
-labels. A fold is an interval of ranks. A label is a function of a key and the position alone, so a stream is never held in
-memory and every worker of a cluster computes the same labels. Proof: ``order.proof.md``.
+label that is independent of all values, and the rows are ranked by their labels. A fold is an interval of ranks. A label is a
+function of a key and the position alone. So a stream is never held in memory, and every worker of a cluster computes the same
+labels. Proof: ``order.proof.md``.
 """
 
 from __future__ import annotations

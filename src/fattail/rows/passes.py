@@ -89,7 +89,7 @@ class Piece:
         dtype = np.result_type(np.float32, *(X.dtype for X, *_ in self.parts))
         if dtype not in scratch or scratch[dtype].size < size * X.shape[1]:
             scratch[dtype] = np.empty(size * X.shape[1], dtype=dtype)
-        out = scratch[dtype][: size * X.shape[1]].reshape((size, X.shape[1]), order="F" if by_columns(X) else "C")
+        out = scratch[dtype][: size * X.shape[1]].reshape((size, X.shape[1]), order="F" if is_column_major(X) else "C")
         at = 0
         for X, _, a, b in self.parts:
             if isinstance(X, Columns):
@@ -100,7 +100,7 @@ class Piece:
         return out
 
 
-def by_columns(X: Any) -> bool:
+def is_column_major(X: Any) -> bool:
     """Whether it is cheaper to copy columns than rows."""
     return isinstance(X, Columns) or (isinstance(X, np.ndarray) and X.strides[0] < X.strides[1])
 
@@ -127,7 +127,7 @@ def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] 
     have = 0
     for X, y in chunks:
         if parts:
-            parts[-1] = _alone(*parts[-1])
+            parts[-1] = _copy_of_part(*parts[-1])
         a, length = 0, int(X.shape[0])
         while a < length:
             b = min(a + rows - have, length)
@@ -142,6 +142,6 @@ def cut(chunks: Iterable[Chunk], start: int, rows: int, mask: NDArray[np.bool_] 
         yield Piece(parts, start, mask)
 
 
-def _alone(X: Any, y: Any, a: int, b: int) -> tuple[Any, Any, int, int]:
+def _copy_of_part(X: Any, y: Any, a: int, b: int) -> tuple[Any, Any, int, int]:
     """A copy of a part of a chunk."""
     return X[a:b].copy(), None if y is None else y[a:b].copy(), 0, b - a

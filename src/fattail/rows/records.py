@@ -8,7 +8,7 @@ succeeds.
 - Cells are separated by a one-byte delimiter. A cell that starts with ``"`` ends at the next
   ``"`` that stands before a delimiter or the end of the line; inside it the delimiter is text and
   ``""`` is one quote. If there is no such end, quotes mean nothing in the rest of the line.
-- A cell that is absent, or no number (no declared level), is missing: NaN here.
+- A cell is missing (NaN) if it is absent, or is not a number (not a declared level).
 - A line of more than `MOST_LINE` bytes is a record whose cells are all missing.
 
 With quoted newlines, which the holder of the file must promise are balanced, records are those
@@ -162,7 +162,7 @@ def parsed_cell(parse: Parse, cell: bytes) -> float:
 def sparse_rows(batch: Sequence[bytes], dimension: int) -> tuple[Any, Floats, bool]:
     """Lines ``target column:value ...`` as CSR rows and targets, and whether every one of them is whole.
 
-    Columns count from 1. A target or value that is no finite number becomes 0, a pair without a
+    Columns count from 1. A target or value that is not a finite number becomes 0, a pair without a
     valid column is left out; what follows ``#`` is a remark.
     """
     indptr, indices, values, target, whole = [0], array("q"), array("d"), array("d"), True

@@ -238,7 +238,7 @@ class Arrays(Reader):
         yield (self._X if stop - start == self.n else self._X[start:stop]), None
 
 
-def total(parts: Iterable[Sums | None]) -> Sums | None:
+def sum_of_parts(parts: Iterable[Sums | None]) -> Sums | None:
     """Sum of the parts that are not None; None if all are."""
     result: Sums | None = None
     for part in parts:

@@ -1,9 +1,8 @@
 """Sources of rows: arrays, frames, files, streams, clusters.
 
-A source has a public shape and returns consecutive rows, by position, as chunks ``(X, y)``. `fattail.rows.data` cuts the chunks
-into blocks and adds integer partial sums
-over them, so the same fit gives the same integers from every source. On a Dask cluster the workers add, and only the sums are
-sent.
+A source has a public shape and returns consecutive rows, by position, as chunks ``(X, y)``. `fattail.rows.passes` cuts the
+chunks into blocks, and `fattail.robust.passes` adds integer vectors over them. So the same fit gives the same integers from
+every source. On a Dask cluster the workers add, and only the sums are sent.
 
 =========================== =====================================
 X                           y
@@ -17,9 +16,9 @@ Dask array                  array or Dask array
 Dask data frame             array, Dask series or column name
 =========================== =====================================
 
-Missing cells mean the same in all of them (`fattail.rows.missing`). Where nothing is said of them, they reach the sums: a NaN or
-a null counts as nothing there and an infinity as an outlier, which every bounded term survives. Types and shapes are checked of
-all sources, before anything is charged; whatever a source holds goes through `fattail.rows.door`.
+Missing cells mean the same in all of them (`fattail.rows.missing`). Without ``missing=`` they are kept: in a sum, a NaN or a null
+counts as zero, and an infinity as an outlier, which is bounded like any other. Types and shapes of all sources are checked
+before anything is charged (`fattail.rows.door`).
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from fattail.rows.door import (
 from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library
 from fattail.rows.source import Arrays, Chunk, Reader, Source, window
 
-# Size of the chunks of a stream, in bytes, about.
+# Approximate size of the chunks of a stream, in bytes.
 CHUNK_BYTES = 1 << 24
 # Sums of integers below 7 * 2**30, one for each row, stay within 64 bits.
 MOST_ROWS = 1 << 30
@@ -210,9 +209,9 @@ class _PrivateFolder:
 class Lazy(Table):
     """A polars query, run once: its result is kept in a private temporary file as long as this object exists.
 
-    Run again, a query may give its rows in another order (after a ``group_by`` or a join, for instance), and a
-    row that was in one fold would then be in another as well. It is run before anything is charged: text that a scan
-    of CSV files meets beyond the rows by which it has guessed types, or a cast that fails, is found then.
+    A query that is run again may give its rows in another order, for instance after a ``group_by`` or a join. A row could
+    then be in two folds. The query is run before anything is charged, so that its own errors (a cast that fails, text in a
+    column that a scan of CSV files took for numbers) are found before the charge.
     """
 
     def __init__(self, frame: Any, columns: Sequence[str] | None = None) -> None:

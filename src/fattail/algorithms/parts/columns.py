@@ -1,11 +1,12 @@
 """Private center and scale of columns in any unit, from four rounds of counts.
 
-Round one counts each column by sign and octave, on a grid that was fixed before any data. It finds magnitudes. A latitude,
-however, is 47.5 with a spread of 0.1, so two more rounds use uniform cells between the outer quantiles of the previous round. A
-fourth counts
-octaves of only those columns that seem constant, such as rare dummies; if there are none, it refines the cells once more,
-unless that would gain nothing. A column that is constant but for too few rows to be seen against
-the noise gets an infinite scale: it is left out of the model rather than allowed to swamp it.
+Round one counts each column by sign and octave, on a grid that does not depend on the data. It finds magnitudes. That is not
+enough for a latitude, which may be 47.5 with a spread of 0.1. So rounds two and three use uniform cells between the outer
+quantiles of the previous round. Round four counts the octaves of only those columns that seem constant, such as rare dummies.
+If there are none, it refines the cells once more, unless that would gain nothing.
+
+A column gets an infinite scale if the noise hides that it varies. It is then left out of the model: dividing by a scale that is
+too small would make it dominate all others.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ DUMMY = 20  # octaves of a hidden column with a lower threshold, because they ar
 
 # The next three were set by hand in the first versions; benchmarks/regression.py measures what they change.
 VISIBLE = 1.5  # standard deviations of the noise below which the count of a uniform cell is set to zero
-HOPELESS = 1.5  # multiple of the rows; where a count must exceed even that to stand out, no column will
-MAJORITY = 0.6  # share of the rows that cells must surely hold before the next round looks only at them; below 1 - 2 TAIL
+HOPELESS = 1.5  # multiple of the rows; if a count must exceed even that to be visible, no column will be
+MAJORITY = 0.6  # share of the rows that cells must certainly hold before the next round counts only in them; below 1 - 2 TAIL
 LEAST_COUNT = 1e-9  # least divisor of a position within a cell: far below one row, so that it acts on empty cells only
 
 _CELLS = (HIGH - LOW) >> SHIFT  # of either sign
@@ -52,7 +53,7 @@ def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
 
     Public arithmetic on what `center_and_scale` would compare if it had this share of the budget.
     """
-    return _certain(DUMMY * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > HOPELESS * n
+    return _noise_threshold(DUMMY * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > HOPELESS * n
 
 
 def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
@@ -69,11 +70,11 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
 
     coarse = curator.release(release, Histogram(2 * _CELLS + 1, width).counts(data, octave))
     # The threshold excludes all empty cells: a false one could be off by many orders of magnitude.
-    seen = np.where(coarse > _certain(coarse.size) * noise, coarse, 0.0)
+    seen = np.where(coarse > _noise_threshold(coarse.size) * noise, coarse, 0.0)
     for j in np.flatnonzero(seen.sum(axis=1) < data.n / 2):
-        seen[j] = max(seen[j], _run_that_stands_out(coarse[j], noise, _certain(coarse.size)), key=np.sum)
+        seen[j] = max(seen[j], _significant_run(coarse[j], noise, _noise_threshold(coarse.size)), key=np.sum)
 
-    def zoom(spans: Floats) -> tuple[Floats, Floats]:
+    def count_cells(spans: Floats) -> tuple[Floats, Floats]:
         low = spans[:, 0]
         step = np.maximum((spans[:, 1] - low) / FINE, np.ldexp(1.0, LOW - 8))
 
@@ -93,22 +94,22 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
         return center, scale
 
     # If few cells hold most rows, refine them; otherwise count again and average.
-    once, edges = zoom(np.array([_span(_EDGES, counts) for counts in seen]))
-    spans, close = _closer(once, edges, noise, data.n, 4)
-    twice, edges = zoom(spans)
-    twice = np.where(close[:, None], twice, (once + twice) / 2)
-    center, scale = measure(twice, edges)
+    first, edges = count_cells(np.array([_span(_EDGES, counts) for counts in seen]))
+    spans, is_refined = _next_spans(first, edges, noise, data.n, 4)
+    second, edges = count_cells(spans)
+    second = np.where(is_refined[:, None], second, (first + second) / 2)
+    center, scale = measure(second, edges)
     hidden: NDArray[np.intp] = np.flatnonzero(np.isinf(scale))
     if len(hidden):
         _unhide(curator, release, data, with_y, hidden, center, scale)
         return center, scale
-    spans, closer = _closer(twice, edges, noise, data.n, 2)
-    if noise <= PRECISE * data.n and not np.any(closer):
+    spans, is_refined_again = _next_spans(second, edges, noise, data.n, 2)
+    if noise <= PRECISE * data.n and not np.any(is_refined_again):
         curator.waive(release)
         return center, scale
-    again, edges = zoom(spans)
-    before = np.where(close, 1, 2)[:, None]
-    return measure(np.where(closer[:, None], again, (before * twice + again) / (before + 1)), edges)
+    third, edges = count_cells(spans)
+    averaged = np.where(is_refined, 1, 2)[:, None]  # counts that the second one is a mean of
+    return measure(np.where(is_refined_again[:, None], third, (averaged * second + third) / (averaged + 1)), edges)
 
 
 def _unhide(
@@ -124,15 +125,15 @@ def _unhide(
 
     counts = curator.release(release, Histogram(2 * _CELLS + 1, len(hidden)).counts(data, octave))
     noise = curator.noise(release, math.sqrt(2 * len(hidden)))
-    height = np.full(counts.shape[1], _certain(counts.size))
-    height[_CELLS + 1 + (-LOW >> SHIFT)] = _certain(DUMMY * len(hidden))
+    height = np.full(counts.shape[1], _noise_threshold(counts.size))
+    height[_CELLS + 1 + (-LOW >> SHIFT)] = _noise_threshold(DUMMY * len(hidden))
     for k, j in enumerate(hidden):
         spread = _atom_spread(0.0, np.where(counts[k] > height * noise, counts[k], 0.0), counts[k], noise, data.n)
         if spread > 0:
             center[j], scale[j] = 0.0, spread
 
 
-def _closer(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
+def _next_spans(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
     """The next spans: the cells between the outer quantiles if these surely hold most rows, otherwise the same as before."""
     narrow = np.array([_span(e, c, VISIBLE * noise) for e, c in zip(edges, counts, strict=True)])
     between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
@@ -141,13 +142,13 @@ def _closer(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> 
     return np.where(close[:, None], narrow, edges[:, [1, -2]]), close
 
 
-def _certain(cells: int) -> float:
+def _noise_threshold(cells: int) -> float:
     """Threshold, in standard deviations, that the noise of so many cells does not exceed."""
     return math.sqrt(2 * math.log(cells)) + 1
 
 
-def _run_that_stands_out(counts: Floats, noise: float, certain: float) -> Floats:
-    """Counts of the run of octaves, of both signs, that stands out most; zeros if none does.
+def _significant_run(counts: Floats, noise: float, certain: float) -> Floats:
+    """Counts of the most significant run of octaves, of both signs; zeros if none is significant.
 
     A column that spreads over octaves and both signs may be visible in no single cell.
     """

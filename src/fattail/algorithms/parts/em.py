@@ -159,7 +159,7 @@ def run(
     folds = curator.folds(data.n, schedule.steps) if schedule.folds else (None,) * schedule.steps
     betas, variances = [], []
     for t, fold in enumerate(folds):
-        mean = bounding.mean(data, _at(terms, beta, variance), width, variance, fold)
+        mean = bounding.mean(data, _terms_at(terms, beta, variance), width, variance, fold)
         released = curator.release(schedule.mechanisms[0 if t < schedule.early else -1], mean)
         beta = beta + schedule.step * released[:width]
         for excess in released[width:]:
@@ -170,7 +170,7 @@ def run(
     return np.mean(betas[tail], axis=0), float(np.exp(np.mean(np.log(variances[tail])))), np.array(betas)
 
 
-def _at(terms: Callable[[Block, Floats, float], Terms], beta: Floats, variance: float) -> Rows:
+def _terms_at(terms: Callable[[Block, Floats, float], Terms], beta: Floats, variance: float) -> Rows:
     return lambda block: terms(block, beta, variance)
 
 

@@ -22,7 +22,7 @@ class Estimate(NamedTuple):
     noise: Floats | None = None
     """Standard deviation of the noise."""
     spread: Floats | None = None
-    """Standard deviation of everything else: sampling, and bias as far as it is known; per column, or below and above of each."""
+    """Standard deviation of everything else (sampling, and the known part of the bias): per column, or below and above each."""
     laplace: bool = False
     """The noise is of the Laplace, not the normal law."""
 
