@@ -42,9 +42,10 @@ check: $(BIN)/.installed
 	$(BIN)/mypy
 	$(BIN)/python scripts/floats.py
 
-# The public names, parameters and attributes as they are now; read the difference before you commit it.
+# Record the public names, parameters, attributes and methods as they are now; read the difference before you commit it.
 snapshot: $(BIN)/.installed
 	$(BIN)/python scripts/api.py --write
+	$(BIN)/python scripts/methods.py --write
 
 audit: $(BIN)/.installed
 	$(BIN)/python benchmarks/audit.py
