@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fattail.robust.base import ONE, Factors, Robustifier, check_scale
+from fattail.robust.base import ONE, Factors, Floats, Robustifier, Sums, check_scale
 from fattail.robust.plain import plain_rows
 
 
@@ -30,9 +30,7 @@ class Tanh(Robustifier):
     def _scale(self) -> ArrayLike:
         return self.scale
 
-    def _add(
-        self, V: Any, r: Factors, center: NDArray[np.float64] | None, inverse: NDArray[np.float64], out: NDArray[np.int64]
-    ) -> None:
+    def _add(self, V: Any, r: Factors, center: Floats | None, inverse: Floats, out: Sums) -> None:
         with np.errstate(all="ignore"):
             bounded = ONE * np.tanh(plain_rows(V, r, center, inverse))
         bounded = np.clip(np.where(np.isnan(bounded), 0.0, bounded), -ONE, ONE)

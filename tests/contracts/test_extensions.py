@@ -16,6 +16,7 @@ from fattail import audit, catalog
 from fattail.estimators.linear import LinearRegressor
 from fattail.losses import Loss, Promise, Squared, check_loss
 from fattail.privacy import Budget
+from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
 
 CENTER, BETA, INTERCEPT = np.array([50.0, 4.0, 0.0]), np.array([0.03, -0.15, 0.3]), 0.2
@@ -277,6 +278,17 @@ def test_the_tanh_robustifier_has_the_value_it_says():
     mean = Tanh(scale=[1.0, 3.0], center=0.5).mean(PrivateData(x))
     expected = 0.5 + np.mean([1.0, 3.0] * np.tanh((x - 0.5) / [1.0, 3.0]), axis=0)
     np.testing.assert_allclose(mean.offset + mean.unit * mean._value, expected, atol=1e-8)
+
+
+def test_a_robustifier_of_ones_own_gives_no_warning_that_depends_on_a_row():
+    """Warnings are errors in these tests; one about an overflow would tell that a row is huge."""
+
+    @dataclass(frozen=True)
+    class Careless(Tanh):
+        def _add(self, V, r, center, inverse, out):
+            out += np.rint(ONE * np.clip(np.nan_to_num(1e10 * V), -1, 1)).astype(np.int64).sum(axis=0)
+
+    Careless(scale=1.0).mean(PrivateData(np.full((3, 2), 1e300)))
 
 
 def test_the_sparse_default_refuses_a_loss_that_it_would_ignore():

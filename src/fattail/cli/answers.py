@@ -59,8 +59,7 @@ class Answer:
             failures.extend([failed] if failed else [])
             return result
 
-        make = Card.of_release if isinstance(estimator, Release) else Card.of
-        card = attempted("the card", lambda: make(estimator, account=till.charged, **about))
+        card = attempted("the card", lambda: Card.of(estimator, account=till.charged, **about))
         heard = self._json or say((card and attempted("the table", lambda: _text(card))) or _numbers_without_card(estimator))
         for what, writer in self._writers.items():
             written += map(str, attempted(what, partial(writer, card)) or ())

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+LABELS = "Labels, of the two in ``classes``."
+
 SHARED = {
     "budget": """\
 epsilon, delta : float
@@ -32,6 +34,20 @@ missing : {"error", "zero", "drop"}
 *Privacy.* By default the unit is a row, the relation is replacement, and the number of rows is public. ``person=`` makes
 the unit a person with all their rows, and ``relation="add-remove"`` makes the number private too.
 """,
+    "fit": """\
+Parameters
+----------
+X : array, frame or CSR matrix of shape (n, d), or a source of rows
+    Rows are people.
+y : array of shape (n,) or column name
+    {target}
+{person}
+
+Returns
+-------
+self
+""",
+    "target": "Responses.",
     "person": """\
 person : array of shape (n,) or column name, optional
     The id of the person each row belongs to. A person is then protected with all of their rows, and counts once, by the

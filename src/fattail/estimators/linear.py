@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.estimators.documentation import documented
+from fattail.estimators.documentation import LABELS, documented
 from fattail.estimators.linear_base import PARAMETERS, PRIVACY, LinearModel, check_number, check_target, refuse
 from fattail.estimators.predictors import Responses, TwoLabels
 from fattail.losses import Huber, Logistic, Loss, Squared
@@ -27,16 +27,7 @@ class LinearRegressor(Responses, LinearModel):
     def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> Any:
         """Fit the model privately.
 
-        Parameters
-        ----------
-        X : array, frame or CSR matrix of shape (n, d)
-            Rows are people; columns may be in any unit.
-        y : array of shape (n,)
-        {person}
-
-        Returns
-        -------
-        self
+        {fit}
         """
         refuse(unsupported)
         self._check_parameters()
@@ -144,7 +135,7 @@ class DPHuberRegressor(LinearRegressor):
         return Huber(math.inf if is_auto(self.threshold) else float(self.threshold))
 
 
-@documented(parameters=PARAMETERS, privacy=PRIVACY)
+@documented(parameters=PARAMETERS, privacy=PRIVACY, target=LABELS)
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(TwoLabels, LinearModel):
     """Private logistic regression for two classes.
@@ -191,17 +182,7 @@ class DPLogisticRegression(TwoLabels, LinearModel):
     def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> Any:
         """Fit the model privately.
 
-        Parameters
-        ----------
-        X : array, frame or CSR matrix of shape (n, d)
-            Rows are people; columns may be in any unit.
-        y : array of shape (n,)
-            Labels, of the two in ``classes``.
-        {person}
-
-        Returns
-        -------
-        self
+        {fit}
         """
         refuse(unsupported)
         self._check_parameters()

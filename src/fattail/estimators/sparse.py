@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fattail.estimators.documentation import documented
+from fattail.estimators.documentation import LABELS, documented
 from fattail.estimators.linear_base import refuse
 from fattail.estimators.predictors import Responses, TwoLabels
 from fattail.estimators.sparse_base import (
@@ -70,16 +70,7 @@ class DPSparseRegressor(Responses, SparseModel):
     def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> DPSparseRegressor:
         """Fit the model privately.
 
-        Parameters
-        ----------
-        X : array, frame or CSR matrix of shape (n, d)
-            Rows are people.
-        y : array of shape (n,)
-        {person}
-
-        Returns
-        -------
-        self
+        {fit}
         """
         refuse(unsupported)
         self._check_parameters()
@@ -95,6 +86,7 @@ class DPSparseRegressor(Responses, SparseModel):
     parameters=PARAMETERS,
     attributes=ATTRIBUTES,
     privacy=PRIVACY,
+    target=LABELS,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseClassifier(TwoLabels, SparseModel):
@@ -147,17 +139,7 @@ class DPSparseClassifier(TwoLabels, SparseModel):
     def fit(self, X: Any, y: Any = None, *, person: Any = None, **unsupported: Any) -> DPSparseClassifier:
         """Fit the model privately.
 
-        Parameters
-        ----------
-        X : array, frame or CSR matrix of shape (n, d)
-            Rows are people.
-        y : array of shape (n,)
-            Labels, of the two in ``classes``.
-        {person}
-
-        Returns
-        -------
-        self
+        {fit}
         """
         refuse(unsupported)
         self._check_parameters()

@@ -91,42 +91,22 @@ class Card:
         account: Any = None,
         notes: Sequence[str] = (),
     ) -> Card:
-        """The card of a fitted estimator, or of a `Release`; ``account`` is the account that it was charged to, if any."""
-        if isinstance(estimator, Release):
-            return cls.of_release(estimator, names=names, title=title, facts=facts, account=account, notes=notes)
-        quantity, results = _results(estimator, names)
-        about = {"estimator": type(estimator).__name__, "method": estimator.method} | dict(facts or {})
-        limits = _limits(account)
-        return cls(
-            title or f"{type(estimator).__name__}: privacy card",
-            estimator.privacy_,
-            results,
-            quantity,
-            getattr(estimator, "confidence", 0.95 if hasattr(estimator, "interval_") else None),
-            about,
-            limits,
-            tuple(notes),
-        )
+        """The card of a fitted estimator, or of a `Release` such as ``fattail.mean(..., by="region")``.
 
-    @classmethod
-    def of_release(
-        cls,
-        release: Release,
-        *,
-        names: Sequence[str] | None = None,
-        title: str | None = None,
-        facts: Mapping[str, Any] | None = None,
-        account: Any = None,
-        notes: Sequence[str] = (),
-    ) -> Card:
-        """The card of a statistic, such as ``fattail.mean(..., by="region")``; ``names`` of values that are not of groups."""
-        rows = release.rows()
-        labels = [str(row[0]) for row in rows] if release.groups is not None or names is None else names
-        results = tuple(Result(name, *row[1:]) for name, row in zip(labels, rows, strict=True))
-        about = dict(facts or {}) | ({} if release.p_value is None else {"p-value": release.p_value})
-        card_title = title or f"{release.quantity}: privacy card"
-        limits = _limits(account)
-        return cls(card_title, release.privacy, results, release.quantity, release.confidence, about, limits, tuple(notes))
+        ``names`` are those of columns, or of values that are not of groups; ``account`` is the one that was charged, if any.
+        """
+        if isinstance(estimator, Release):
+            confidence: float | None = estimator.confidence
+            subject, report = estimator.quantity, estimator.privacy
+            quantity, results = estimator.quantity, _results_of_release(estimator, names)
+            about = dict(facts or {}) | ({} if estimator.p_value is None else {"p-value": estimator.p_value})
+        else:
+            subject, report = type(estimator).__name__, estimator.privacy_
+            confidence = getattr(estimator, "confidence", 0.95 if hasattr(estimator, "interval_") else None)
+            quantity, results = _results(estimator, names)
+            about = {"estimator": subject, "method": estimator.method} | dict(facts or {})
+        card_title = title or f"{subject}: privacy card"
+        return cls(card_title, report, results, quantity, confidence, about, _limits(account), tuple(notes))
 
     @property
     def claim(self) -> str:
@@ -209,6 +189,13 @@ def _finite(value: float | None) -> bool:
 
 def _posterior(epsilon: float) -> float:
     return 1.0 / (1.0 + math.exp(-epsilon))
+
+
+def _results_of_release(release: Release, names: Sequence[str] | None) -> tuple[Result, ...]:
+    """The values of a statistic, by group or by the given names."""
+    rows = release.rows()
+    labels = [str(row[0]) for row in rows] if release.groups is not None or names is None else names
+    return tuple(Result(name, *row[1:]) for name, row in zip(labels, rows, strict=True))
 
 
 def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Result, ...]]:

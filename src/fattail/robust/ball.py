@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fattail import _kernels
 from fattail.privacy.bounded import Norm
-from fattail.robust.base import Factors, Robustifier, ball_range, check_scale
+from fattail.robust.base import Factors, Floats, Robustifier, Sums, ball_range, check_scale
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,5 @@ class Ball(Robustifier):
     def _row_range(self, width: int) -> float:
         return ball_range(width)
 
-    def _add(
-        self,
-        V: Any,
-        r: Factors,
-        center: NDArray[np.float64] | None,
-        inverse: NDArray[np.float64],
-        out: NDArray[np.int64],
-    ) -> None:
+    def _add(self, V: Any, r: Factors, center: Floats | None, inverse: Floats, out: Sums) -> None:
         _kernels.ball_sums(V, r, center, inverse, 1.0, out)

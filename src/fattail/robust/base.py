@@ -28,6 +28,8 @@ from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold, Sample
 from fattail.rows.persons import averaged
 
+Floats = NDArray[np.float64]
+Sums = NDArray[np.int64]
 Factors = _kernels.Factors
 Rows = Callable[[Block], tuple[Any, Factors]]
 
@@ -97,7 +99,7 @@ class Robustifier(ABC):
                 if block.weight is not None:
                     known = _kernels.factors(V, r)
                     r = block.weight if known is None else block.weight * known
-            self._add(V, r, shift, inverse, out)
+                self._add(V, r, shift, inverse, out)
             return out
 
         total = sum_over_blocks(data, partial, fold)
@@ -112,14 +114,7 @@ class Robustifier(ABC):
         return Bounded(total, reach, self._norm(), fold, unit=unit, offset=center)
 
     @abstractmethod
-    def _add(
-        self,
-        V: Any,
-        r: Factors,
-        center: NDArray[np.float64] | None,
-        inverse: NDArray[np.float64],
-        out: NDArray[np.int64],
-    ) -> None:
+    def _add(self, V: Any, r: Factors, center: Floats | None, inverse: Floats, out: Sums) -> None:
         """Add the bounded rows, in units of 1 / ONE of the largest contribution, to ``out``."""
 
     @abstractmethod

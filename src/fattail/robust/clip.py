@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fattail import _kernels
-from fattail.robust.base import Factors, Robustifier, check_scale
+from fattail.robust.base import Factors, Floats, Robustifier, Sums, check_scale
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,7 @@ class Clip(Robustifier):
     def _scale(self) -> ArrayLike:
         return self.bound
 
-    def _add(
-        self,
-        V: Any,
-        r: Factors,
-        center: NDArray[np.float64] | None,
-        inverse: NDArray[np.float64],
-        out: NDArray[np.int64],
-    ) -> None:
+    def _add(self, V: Any, r: Factors, center: Floats | None, inverse: Floats, out: Sums) -> None:
         _kernels.clip_sums(V, r, center, inverse, out)
 
 
@@ -46,12 +38,5 @@ class Clip(Robustifier):
 class Truncate(Clip):
     """Values outside ``center +- bound`` count as ``center``. Same bound as ``Clip``."""
 
-    def _add(
-        self,
-        V: Any,
-        r: Factors,
-        center: NDArray[np.float64] | None,
-        inverse: NDArray[np.float64],
-        out: NDArray[np.int64],
-    ) -> None:
+    def _add(self, V: Any, r: Factors, center: Floats | None, inverse: Floats, out: Sums) -> None:
         _kernels.truncate_sums(V, r, center, inverse, out)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fattail import _kernels
 from fattail.privacy.bounded import Bounded, Norm
 from fattail.robust import catoni
-from fattail.robust.base import ONE, Factors, Robustifier, check_scale, per_person
+from fattail.robust.base import ONE, Factors, Floats, Robustifier, Sums, check_scale, per_person
 from fattail.rows.data import Block, PrivateData
 from fattail.rows.order import Fold
 
@@ -66,12 +66,5 @@ class Smooth(Robustifier):
     def _sup(self) -> float:
         return catoni.sup(self.beta)
 
-    def _add(
-        self,
-        V: Any,
-        r: Factors,
-        center: NDArray[np.float64] | None,
-        inverse: NDArray[np.float64],
-        out: NDArray[np.int64],
-    ) -> None:
+    def _add(self, V: Any, r: Factors, center: Floats | None, inverse: Floats, out: Sums) -> None:
         _kernels.smooth_sums(V, r, center, inverse, catoni.smooth_map(self.beta), out)
