@@ -32,6 +32,14 @@ def axes(count: int, size: tuple[float, float], **options: Any) -> tuple[Any, An
     return plt.subplots(1, count, figsize=size, **options)
 
 
+def save(figure: Any, path: Path, **options: Any) -> None:
+    """Write a figure and close it: the gallery of the documentation would show every open figure as its own."""
+    import matplotlib.pyplot as plt
+
+    figure.savefig(path, **options)
+    plt.close(figure)
+
+
 def means_rate() -> None:
     """Error of two private means against the rate of tao2022 Theorem 1."""
     rows = [{k: r[k] if k == "method" else float(r[k]) for k in r} for r in table("means_rate.csv")]
@@ -48,7 +56,7 @@ def means_rate() -> None:
         axis.legend(fontsize=7)
     panels[0].set_ylabel("median absolute error")
     figure.tight_layout()
-    figure.savefig(RESULTS / "means_rate.png", dpi=130)
+    save(figure, RESULTS / "means_rate.png", dpi=130)
 
 
 def regression_rates() -> None:
@@ -68,7 +76,7 @@ def regression_rates() -> None:
         axis.xaxis.minorticks_off()
     panels[1].legend(fontsize=6)
     figure.tight_layout()
-    figure.savefig(RESULTS / "regression_rates.png", dpi=120)
+    save(figure, RESULTS / "regression_rates.png", dpi=120)
 
 
 def audit() -> None:
@@ -101,7 +109,7 @@ def audit() -> None:
     panels[0].set_ylabel("lower bound on epsilon")
     panels[0].set_yticks([FLOOR, 0.1, 1.0, 10.0], [f"below {FLOOR:g}", "0.1", "1", "10"])
     figure.suptitle("Attacks on every method: lower bounds against the claim")
-    figure.savefig(AUDIT, dpi=120, bbox_inches="tight")
+    save(figure, AUDIT, dpi=120, bbox_inches="tight")
 
 
 def persons_rows() -> None:
@@ -115,7 +123,7 @@ def persons_rows() -> None:
     axis.minorticks_off()
     axis.legend(fontsize=8)
     figure.tight_layout()
-    figure.savefig(RESULTS / "persons_rows.png", dpi=120)
+    save(figure, RESULTS / "persons_rows.png", dpi=120)
 
 
 def main() -> None:

@@ -89,3 +89,13 @@ def test_every_object_that_a_page_links_to_exists(name):
 def test_a_name_that_moved_is_found():
     with pytest.raises(AttributeError):
         resolve("fattail.card.Card")
+
+
+def test_the_pictures_of_the_pages_leave_no_figure_open(monkeypatch):
+    """The gallery takes every open figure for one of its first example, whose picture is on the front page."""
+    monkeypatch.syspath_prepend(str(DOCS.parent / "benchmarks"))
+    plt = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)
+    before = plt.get_fignums()
+    importlib.import_module("pictures").main()
+    assert plt.get_fignums() == before
