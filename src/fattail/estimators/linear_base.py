@@ -178,10 +178,12 @@ class LinearModel(LinearPredictor):
     def _check_steps(self, loss: Loss) -> None:
         """Refuse steps of length one over a promised curvature that is far above the actual one: the coefficients would stay
         near zero."""
-        ratio = curvature_near_zero(loss) / loss.curvature
+        ratio = max(curvature_near_zero(loss), 0.0) / loss.curvature
         descent = self._descent()
         if self.method not in DESCENTS or type(loss) in OWN or ratio >= 0.5 or descent.n_iter * descent.step * ratio >= CONVERGED:
             return
+        if ratio == 0:
+            raise ValueError(f"method={self.method!r} starts near zero, where {type(loss).__name__} has no curvature")
         needed = math.ceil(CONVERGED / ratio)
         raise ValueError(
             f"method={self.method!r} takes n_iter={descent.n_iter} steps of step={descent.step:g} over the curvature, and "
