@@ -93,7 +93,7 @@ class Walk(_Generated):
             fit()
             seen = walk.Walk().of(fit)
         steps = [(depth, *to) for depth, to in seen.tree if depth <= self.options.get("depth", 3)]
-        lines = [f"{'   ' * (depth - 1)}- ``{function}``, {file}.py" for depth, file, function in steps]
+        lines = [f"{'  ' * (depth - 1)}- ``{function}``, {file}.py" for depth, file, function in steps]
         spaced = [
             line for k, line in enumerate(lines) for line in ([""] if k and steps[k][0] != steps[k - 1][0] else []) + [line]
         ]
