@@ -55,7 +55,7 @@ class Section:
 
 
 def clipped_mean(x: Any, bound: float, rng: Any) -> float:
-    """The textbook private mean of numbers known to be positive, given a guess of how large they get."""
+    """The textbook private mean of numbers known to be positive, given a guess of their largest value."""
     return float(np.clip(x, 0, bound).mean() + rng.laplace(scale=bound / (len(x) * EPSILON)))
 
 
@@ -129,8 +129,8 @@ def means(repetitions: int = 20) -> Section:
         _svg(figure),
         [
             f"Claims with a Pareto tail of index {tail}: their variance is infinite, so the sample mean itself "
-            "jumps about. A guessed bound has to be right within a factor of a few, and looking at the data to "
-            "guess it would leak. The blue line had no guess to make."
+            "varies strongly. A guessed bound has to be right within a small factor, and looking at the data to "
+            "guess it would leak. The blue line needs no guess."
         ],
     )
 
@@ -174,7 +174,7 @@ def regression(repetitions: int = 8) -> Section:
         _svg(figure),
         [
             "Dollars, years and fractions go in as they are. The noise in y has infinite variance, so even "
-            "least squares without privacy is thrown off by single rows; bounding what one row may say helps with both."
+            "least squares without privacy is moved by single rows. Bounding the influence of a row helps accuracy and privacy."
         ],
     )
 
@@ -212,12 +212,12 @@ def sparse(repetitions: int = 3) -> Section:
             *[(k, f"{np.median([e for e, _ in v]):.2f}", f"{np.median([h for _, h in v]):g}") for k, v in rows.items()],
         ],
         _svg(figure),
-        ["Noise on a thousand numbers would drown five, so the columns are chosen privately first and only those are released."],
+        ["Noise on a thousand numbers would hide five, so the columns are chosen privately first and only those are released."],
     )
 
 
 def price(repetitions: int = 30) -> Section:
-    """What another digit of epsilon buys."""
+    """Accuracy by epsilon."""
     epsilons = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0]
     samples = [np.random.default_rng(100 + k).lognormal(10, 1, 5000) for k in range(repetitions)]
     errors = [

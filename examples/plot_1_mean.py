@@ -26,8 +26,8 @@ print(f"private {release.value:.2f}, interval {np.round(release.interval, 2)}; n
 print(release.privacy)
 
 # %%
-# Clipping to [0, a guessed bound] and adding Laplace noise works near the right guess only, and that takes the answer to
-# know. The repetitions below use seeded noise, as an experiment may; published, they would spend the budget many times over.
+# Clipping to [0, a guessed bound] and adding Laplace noise works only near the right guess, and finding that guess requires the
+# answer. The repetitions below use seeded noise, as an experiment may; published, they would spend the budget many times over.
 
 rng = np.random.default_rng(0)
 bounds = 10.0 ** np.linspace(0, 5, 21)

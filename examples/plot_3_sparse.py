@@ -2,7 +2,7 @@
 Few columns out of a thousand
 =============================
 
-Noise on a thousand coefficients would drown the few that matter. The sparse estimators choose
+Noise on a thousand coefficients would hide the few that matter. The sparse estimators choose
 columns privately and release only those.
 """
 

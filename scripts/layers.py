@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fattail"
 
-# From top to bottom; layers on one line do not import each other. DESIGN section 2.
+# From top to bottom; layers on one line do not import each other. docs/architecture.md explains them.
 LAYERS = (
     ("__main__",),
     ("cli", "warmup"),
