@@ -5,6 +5,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -18,6 +19,7 @@ from fattail.losses import Loss, Promise, Squared, check_loss
 from fattail.privacy import Budget
 from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
+from fattail.rows.sources import Reader
 
 CENTER, BETA, INTERCEPT = np.array([50.0, 4.0, 0.0]), np.array([0.03, -0.15, 0.3]), 0.2
 SPREAD = np.array([10.0, 8**0.5, (5 / 3) ** 0.5])
@@ -271,6 +273,81 @@ def test_a_source_of_ones_own_gives_the_same_fit(tmp_path):
     with pytest.raises(ValueError, match="NaN"):
         model.fit(people)
     assert np.all(np.isfinite(fattail.DPLinearRegression(random_state=0, missing="drop").fit(people).coef_))
+
+
+class Listed(Reader):
+    """A custom source that gives its chunks in some form."""
+
+    def __init__(self, X, y, form, **public):
+        self.n, self.d = X.shape
+        self.has_target = y is not None
+        self._made = lambda: [form(X[k : k + 70], None if y is None else y[k : k + 70]) for k in range(0, len(X), 70)]
+        vars(self).update(public)
+
+    def _chunks(self, start, stop):
+        return iter(self._made())
+
+
+def twice(X):
+    """CSR that stores every entry as two halves, and zeros."""
+    i, j = np.indices(X.shape).reshape(2, -1)
+    rows = sparse.coo_array((np.tile(X.ravel() / 2, 2), (np.tile(i, 2), np.tile(j, 2))), X.shape)
+    return sparse.csr_array((rows.tocsr().data, rows.tocsr().indices, rows.tocsr().indptr), shape=X.shape)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda X, y: (X.tolist(), y.tolist()),
+        lambda X, y: (X.astype(np.float32), y[:, None]),
+        lambda X, y: (X.astype(int), y),
+        lambda X, y: (np.asfortranarray(X).astype(object), y.astype(object)),
+        lambda X, y: (pd.DataFrame(X), pd.Series(y)),
+        lambda X, y: (twice(X), y),
+    ],
+    ids=["lists", "single precision", "integers", "objects", "frames", "duplicates"],
+)
+def test_chunks_of_a_custom_source_are_converted_to_the_canonical_form(form):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(-8, 9, (400, 3)).astype(float), rng.integers(0, 9, 400).astype(float)
+    model = fattail.DPLinearRegression(epsilon=8.0, random_state=0, missing="zero")
+    np.testing.assert_array_equal(model.fit(Listed(X, y, form)).coef_, model.fit(X, y).coef_)
+
+
+def test_labels_of_a_custom_source_are_the_declared_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.where(X[:, 0] + rng.logistic(size=400) > 0, "yes", "no").astype(object)
+    model = fattail.DPLogisticRegression(epsilon=8.0, random_state=0, classes=("no", "yes"))
+    np.testing.assert_array_equal(model.fit(Listed(X, y, lambda X, y: (X, y))).coef_, model.fit(X, y).coef_)
+
+
+@pytest.mark.parametrize(
+    ("form", "public", "message"),
+    [
+        (lambda X, y: (np.hstack([X, X]), y), {}, "a chunk has 6 columns where 3 were announced"),
+        (lambda X, y: (X[:, 0], y), {}, "2-dimensional"),
+        (lambda X, y: (X, y[1:]), {}, "rows in X and"),
+        (lambda X, y: (X, y), {"n": 401}, "gave 400 rows where 401 were announced"),
+        (lambda X, y: (X.astype(str) + "x", y), {}, "NaN"),
+    ],
+    ids=["wide", "flat", "targets", "rows", "text"],
+)
+def test_a_custom_source_that_is_wrong_is_refused_with_a_sentence(form, public, message):
+    X, y = counts(400, 0)
+    budget = Budget(1.0, 1e-5)
+    with pytest.raises(ValueError, match=message):
+        fattail.DPLinearRegression(ledger=budget).fit(Listed(X, y, form, **public))
+    assert not budget.history
+
+
+def test_a_custom_source_must_say_its_size():
+    class Sizeless(Reader):
+        def _chunks(self, start, stop):
+            yield np.zeros((3, 1)), None
+
+    with pytest.raises(ValueError, match="Sizeless must set n and d"):
+        fattail.DPMean().fit(Sizeless())
 
 
 def test_the_tanh_robustifier_has_the_value_it_says():

@@ -57,6 +57,8 @@ def treated(source: Source, how: str) -> Source:
 class Treated(Reader):
     """The rows of another source, missing cells as 0 or rows with them left out."""
 
+    is_canonical = True
+
     def __init__(self, source: Reader, how: str) -> None:
         self._source, self._how = source, how
         self.d, self.columns, self.repeats = source.d, source.columns, source.repeats
@@ -73,6 +75,8 @@ class Treated(Reader):
 
 class OneColumn(Reader):
     """One column of another source, without its target."""
+
+    is_canonical = True
 
     def __init__(self, source: Reader, column: int) -> None:
         self._source, self._column = source, column

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from fattail.rows.classes import Labels
 from fattail.rows.digest import CHANGED, Digest
-from fattail.rows.door import Refusal, attempted, number_type, rows_of, schema_of, shown, target_of
+from fattail.rows.door import Refusal, as_form, attempted, number_type, rows_of, schema_of, shown, target_of
 from fattail.rows.frames import Columns, is_frame, text_only
 from fattail.rows.order import Fold
 
@@ -137,8 +137,10 @@ class Source(ABC):
         """The column of ids."""
         raise NotImplementedError
 
-    def check(self) -> None:  # noqa: B027 (arrays are checked when they are made)
-        """Refuse types that cannot be read; called once rows and target are known, before anything is charged."""
+    def check(self) -> None:
+        """Refuse what cannot be read; called once rows and target are known, before anything is charged."""
+        if not (hasattr(self, "n") and hasattr(self, "d")):
+            raise Refusal(f"{type(self).__name__} must set n and d, its numbers of rows and columns, when it is made")
 
     def check_cells(self) -> None:
         """Refuse missing cells, by reading all of them."""
@@ -167,9 +169,12 @@ class Reader(Source):
     ----------
     repeats : bool
         Whether rows surely come in the same order each time. If not, passes that depend on the order check it.
+    is_canonical : bool
+        Whether ``_chunks`` gives the canonical form (`fattail.rows.door`). If not, chunks are converted to it.
     """
 
     repeats: bool = True
+    is_canonical: bool = False
     _seen: bytes | None = None
 
     def forget(self) -> None:
@@ -182,6 +187,8 @@ class Reader(Source):
         """
         at = start
         for X, y in attempted("reading the rows", self._chunks(start, stop)):
+            if not self.is_canonical:
+                X, y = self._converted(X, y)
             size = int(X.shape[0])
             if y is not None and len(y) != size:
                 raise Refusal(f"a chunk has {size} rows in X and {len(y)} in y")
@@ -189,6 +196,13 @@ class Reader(Source):
             at += size
         if at != stop:
             raise Refusal(f"the source gave {at - start} rows where {stop - start} were announced")
+
+    def _converted(self, X: Any, y: Any) -> Chunk:
+        """The canonical form of a chunk. After the charge no cell is refused, so cells that are not numbers are missing."""
+        rows = as_form(rows_of(X, strict=False), self.is_sparse)
+        if rows.shape[1] != self.d:
+            raise Refusal(f"a chunk has {rows.shape[1]} columns where {self.d} were announced")
+        return rows, None if y is None else self._target_of(y)
 
     def read_alike(self) -> Iterator[Chunk]:
         """All rows, for a pass that selects some by position; raises at its end if they differ from the first such pass."""
@@ -217,6 +231,8 @@ class Reader(Source):
 
 class Arrays(Reader):
     """Rows in memory, or in a memory map."""
+
+    is_canonical = True
 
     def __init__(self, X: Any) -> None:
         self._X = rows_of(X)

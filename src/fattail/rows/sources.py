@@ -41,7 +41,6 @@ from fattail.rows.classes import Labels
 from fattail.rows.door import (
     Refusal,
     Schema,
-    as_form,
     attempt,
     attempted,
     plain_ids,
@@ -64,6 +63,8 @@ class Table(Reader):
 
     ``schemas`` are those of all parts of the table, so that a part with another type is refused by its schema.
     """
+
+    is_canonical = True
 
     def __init__(self, schemas: Sequence[Schema], columns: Sequence[str] | None) -> None:
         self._schemas = schemas
@@ -263,6 +264,8 @@ class Chunks(Reader):
     (500, 2)
     """
 
+    is_canonical = True
+
     def __init__(
         self,
         factory: Callable[[], Iterable[Any]],
@@ -316,7 +319,7 @@ class Chunks(Reader):
         """Canonical chunks. After the charge no cell is refused, so cells that are not numbers are missing."""
         for X, y in self._items():
             self._check_form(_chunk_schema(X, y))
-            yield as_form(rows_of(X, strict=False), self.is_sparse), None if y is None else self._target_of(y)
+            yield self._converted(X, y)
 
 
 @dataclass(frozen=True)
