@@ -1,7 +1,8 @@
 """Record a fit and replay it on a neighbor, without relying on anything that the library declares.
 
 The first run is recorded below the library: the input and output of every OpenDP measurement, and every byte from the system's
-random source. The second run, on a neighbor, gets the same outputs and the same bytes. Then
+random source. The second run, on a neighbor, gets the
+same outputs and the same bytes. Then
 
 * the distance between the inputs of a measurement, put into *its own* privacy map, is what this pair of datasets spends there;
 it must not exceed the charge for the release;

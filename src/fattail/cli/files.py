@@ -105,7 +105,7 @@ def open_table(
             find(columns, file.names, path)
             for ok, done in file.checked():
                 finite &= ok
-                _report_share(tick, done)
+                _tell(tick, done)
             table: DenseRows | ParquetRows = file
         else:
             table = spooled = DenseRows(len(columns))
@@ -113,7 +113,7 @@ def open_table(
                 ok = np.isfinite(chunk)
                 finite &= ok.all(axis=0)
                 spooled.append(np.where(ok, chunk, fill))
-                _report_share(tick, share())
+                _tell(tick, share())
     if not table.n:
         raise FileError(f"{path} has a header and no rows")
     if missing == "error" and not finite.all():
@@ -142,7 +142,7 @@ def open_sparse(path: Path, dimension: int, *, missing: str = "error", tick: Tic
             X, y, ok = sparse_rows(batch, dimension)
             table.append(X, y)
             whole &= ok
-            _report_share(tick, share())
+            _tell(tick, share())
     if not table.n:
         raise FileError(f"{path} has no rows")
     if missing == "error" and not whole:
@@ -249,7 +249,7 @@ def _reading(path: Path) -> Iterator[tuple[Any, Callable[[], float]]]:
         raise FileError(f"cannot read {path}: {reason}") from None
 
 
-def _report_share(tick: Tick | None, share: float) -> None:
+def _tell(tick: Tick | None, share: float) -> None:
     if tick is not None:
         tick(min(share, 1.0))
 
