@@ -356,6 +356,28 @@ def test_a_cell_of_text_does_not_round_the_others():
     np.testing.assert_array_equal(target_of([r[0] for r in rows])[:2], target_of([r[0] for r in bad], strict=False)[:2])
 
 
+@pytest.mark.parametrize("odd", [SECRET, np.timedelta64(1, "s"), np.datetime64("2020"), None, 1j, b"x"])
+@pytest.mark.parametrize("labels", [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0], [np.True_, np.False_, 1]])
+def test_an_odd_label_of_a_list_does_not_change_the_others(labels, odd):
+    """Numpy makes text, or time spans, of a whole list for the sake of one cell."""
+    np.testing.assert_array_equal(Labels((0, 1)).codes([*labels, odd], strict=False), [1, 0, 1, np.nan])
+    np.testing.assert_array_equal(target_of([*labels, odd], strict=False)[:3], [1, 0, 1])
+    np.testing.assert_array_equal(rows_of([[label] for label in (*labels, odd)], strict=False)[:3, 0], [1, 0, 1])
+
+
+def test_an_odd_label_of_a_list_is_a_missing_one():
+    labels = [bool(v > 0) for v in Y]
+
+    def fit(y):
+        return fattail.DPLogisticRegression(epsilon=9.0, random_state=0, missing="drop").fit(X, y).coef_
+
+    odd, missing = list(labels), np.array(labels, dtype=float)
+    odd[3], missing[3] = SECRET, np.nan
+    np.testing.assert_array_equal(fit(odd), fit(missing))
+    # A label that ends in a null character is not declared, whether or not another one is missing.
+    np.testing.assert_array_equal(Labels(("no", "yes")).codes(["no\0", "yes"], strict=False), [np.nan, 1])
+
+
 @pytest.mark.parametrize(
     "second",
     [

@@ -250,7 +250,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _target(y: Any, labels: Labels | None, *, strict: bool) -> Any:
     """The target as a vector of numbers or of label codes."""
-    y = y if is_frame(y) or is_column(y) else array_of(y)
+    y = y if is_frame(y) or is_column(y) else array_of(y, strict=strict)
     if isinstance(y, np.ndarray) and y.ndim == 2:
         y = column_or_1d(y, warn=True)
     if labels is None:

@@ -73,7 +73,7 @@ class Labels:
         number.
         """
         y = single_column(y)
-        values = y if is_column(y) else as_vector(array_of(y))
+        values = y if is_column(y) else as_vector(array_of(y, strict=strict))
         if not isinstance(self.classes[1], str) and (not strict or number_type(type_of(values)) is not None):
             values = target_of(values, strict=False)
         first, second = (self._at(values, label, strict) for label in self.classes)
