@@ -114,8 +114,6 @@ def open_table(
                 finite &= ok.all(axis=0)
                 spooled.append(np.where(ok, chunk, fill))
                 _tell(tick, share())
-    if not table.n:
-        raise FileError(f"{path} has a header and no rows")
     if missing == "error" and not finite.all():
         names = ", ".join(repr(c) for c, ok in zip(columns, finite, strict=True) if not ok)
         raise FileError(
@@ -143,8 +141,6 @@ def open_sparse(path: Path, dimension: int, *, missing: str = "error", tick: Tic
             table.append(X, y)
             whole &= ok
             _tell(tick, share())
-    if not table.n:
-        raise FileError(f"{path} has no rows")
     if missing == "error" and not whole:
         raise FileError(
             f"{path}: not every line is a finite target and pairs of a column and a finite number, "

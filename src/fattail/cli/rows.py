@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fattail.cli import files
 from fattail.cli.paying import reading_bar
@@ -30,6 +31,8 @@ class Reading:
     delimiter: str | None = None
     quoted_newlines: bool = False
     quiet: bool = False
+    may_be_empty: bool = False
+    """Whether the number of rows is private: then a file without rows is read like any other."""
 
     @property
     def is_sparse(self) -> bool:
@@ -54,9 +57,10 @@ class Reading:
                 quoted_newlines=self.quoted_newlines,
                 tick=tick,
             )
+        self._check_rows(table.n)
 
         def pieces() -> Iterator[tuple[Any, Any]]:
-            for rows in table.chunks():
+            for rows in table.chunks() if table.n else [np.empty((0, len(wanted)))]:
                 yield one_hot(rows[:, : len(columns)], columns, coded), None if target is None else rows[:, -1]
 
         return Rows(self.path, table.n, one_hot_names(columns, coded), table.size, pieces)
@@ -71,7 +75,16 @@ class Reading:
         """An svmlight file."""
         with reading_bar(self.path.name, self.quiet) as tick:
             table = files.open_sparse(self.path, dimension, missing=self.missing, tick=tick)
-        return Rows(self.path, table.n, [str(j + 1) for j in range(dimension)], table.size, table.chunks)
+        self._check_rows(table.n)
+
+        def pieces() -> Iterator[tuple[Any, Any]]:
+            return table.chunks() if table.n else iter([(sparse.csr_matrix((0, dimension)), np.empty(0))])
+
+        return Rows(self.path, table.n, [str(j + 1) for j in range(dimension)], table.size, pieces)
+
+    def _check_rows(self, n: int) -> None:
+        if not n and not self.may_be_empty:
+            raise files.FileError(f"{self.path} has no rows")
 
 
 @dataclass(frozen=True, eq=False)

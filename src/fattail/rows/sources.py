@@ -106,7 +106,7 @@ class Table(Reader):
         self._reads_ids = True
         try:
             parts = attempted("reading the ids", self._chunks(0, self.n))
-            return np.concatenate([np.asarray(part, dtype=object) for part, _ in parts])
+            return np.concatenate([np.empty(0, dtype=object), *(np.asarray(part, dtype=object) for part, _ in parts)])
         finally:
             self._reads_ids = False
 
