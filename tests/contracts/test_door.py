@@ -20,7 +20,9 @@ from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import Refusal, rows_of, target_of, type_of
 from fattail.rows.frames import library
+from fattail.rows.named import NamedColumns
 from fattail.rows.passes import cut
+from fattail.rows.persons import person_codes
 from fattail.rows.sources import Chunks, Parquet
 
 pytestmark = [
@@ -521,6 +523,23 @@ def test_undecodable_text_is_only_another_label(tmp_path):
     data = PrivateData(tmp_path, "y", labels=Labels(("no", "yes")))
     data._reduce(lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
     np.testing.assert_array_equal(np.concatenate(seen), [1.0, np.nan, 0.0] * (N // 3))
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_undecodable_groups_and_ids_are_only_others(encoded):
+    """An error of Arrow quotes the cell that it cannot decode."""
+    text = [b"a", SECRET.encode() + b"\xff", None, b"b"]
+    offsets = np.cumsum([0, *(len(cell or b"") for cell in text)]).astype(np.int32)
+    buffers = [pa.py_buffer(b"\x0b"), pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(cell or b"" for cell in text))]
+    words = pa.Array.from_buffers(pa.string(), 4, buffers)
+    names = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), words) if encoded else words
+    table = pa.table({"name": names, "x": [1.0, 2.0, 3.0, 4.0]})
+    assert NamedColumns(table, labels=["name"]).labels("name").tolist() == ["a", SECRET + "\ufffd", None, "b"]
+    fattail.count(table, by="name", groups=["a", "b"], missing="drop", random_state=0)
+    codes, count = person_codes(table["name"].slice(0, 2))
+    assert codes.tolist() == [0, 1] or codes.tolist() == [1, 0]
+    assert count == 2
+    fattail.mean(table.slice(0, 2), "x", person="name", random_state=0)
 
 
 # --- memory -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library
+from fattail.rows.frames import Columns, as_array, cells_of, is_column, is_frame, is_text, kind_of, library
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -303,8 +303,10 @@ def plain_ids(ids: Any) -> NDArray[Any]:
     if not is_column(column):
         # In a list every id keeps its own type: one text id must not convert the numbers of others to text.
         return np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
-    if library(column) == "pyarrow":
+    return attempt("reading the ids", _objects_of, column)
+
+
+def _objects_of(column: Any) -> NDArray[Any]:
+    if library(column) == "pyarrow" and not is_text(column):
         return np.asarray(column.to_pandas(), dtype=object)
-    if library(column) == "polars":
-        return np.asarray(column.to_list(), dtype=object)
-    return np.asarray(column, dtype=object)
+    return np.asarray(column if library(column) == "pandas" else cells_of(column), dtype=object)

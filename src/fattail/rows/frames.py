@@ -79,6 +79,25 @@ def whole_numbers(values: Any) -> NDArray[Any]:
     return np.ma.MaskedArray(filled.to_numpy(), missing)
 
 
+def cells_of(values: Any) -> list[Any]:
+    """Cells of a column of any type as a list. Text of Arrow that cannot be decoded is decoded as far as it can be."""
+    if library(values) != "pyarrow":
+        return list(values.to_list())
+    try:
+        return list(values.to_pylist())
+    except UnicodeDecodeError:  # other cells are the same in both ways
+        import pyarrow as pa
+
+        values = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+        return [None if cell is None else cell.decode("utf-8", "replace") for cell in values.cast(pa.large_binary()).to_pylist()]
+
+
+def is_text(values: Any) -> bool:
+    """Whether a column of Arrow holds text, plain or as the values of a dictionary."""
+    kind = values.type
+    return str(kind.value_type if str(kind).startswith("dictionary") else kind) in ("string", "large_string", "string_view")
+
+
 def is_missing(value: Any) -> bool:
     """None, NaN, and what pandas and numpy call a missing value; some of these refuse to be compared."""
     return (
