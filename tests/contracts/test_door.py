@@ -358,7 +358,7 @@ def test_a_cell_of_text_does_not_round_the_others():
     np.testing.assert_array_equal(target_of([r[0] for r in rows])[:2], target_of([r[0] for r in bad], strict=False)[:2])
 
 
-@pytest.mark.parametrize("odd", [SECRET, np.timedelta64(1, "s"), np.datetime64("2020"), None, 1j, b"x"])
+@pytest.mark.parametrize("odd", [SECRET, np.timedelta64(1, "s"), np.datetime64("2020"), None, 1j, b"x", [1], (1, 2), {}])
 @pytest.mark.parametrize("labels", [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0], [np.True_, np.False_, 1]])
 def test_an_odd_label_of_a_list_does_not_change_the_others(labels, odd):
     """Numpy makes text, or time spans, of a whole list for the sake of one cell."""
@@ -523,6 +523,29 @@ def test_undecodable_text_is_only_another_label(tmp_path):
     data = PrivateData(tmp_path, "y", labels=Labels(("no", "yes")))
     data._reduce(lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
     np.testing.assert_array_equal(np.concatenate(seen), [1.0, np.nan, 0.0] * (N // 3))
+
+
+@pytest.mark.parametrize("odd", [b"\xff", None, b"maybe"])
+def test_bytes_that_are_not_text_do_not_change_other_labels(odd):
+    """Polars casts a column as a whole: one cell that is not text made all labels missing."""
+    labels = pl.Series([b"no", b"yes", odd], dtype=pl.Binary)
+    np.testing.assert_array_equal(Labels(("no", "yes")).codes(labels, strict=False), [0, 1, np.nan])
+
+
+def test_a_list_in_a_cell_of_a_stream_is_a_missing_cell():
+    rows, labels = [[float(v), 1.0] for v in Y[:60]], [int(v > 0) for v in Y[:60]]
+    bad_rows, bad_labels = [list(row) for row in rows], list(labels)
+    bad_rows[3][1], bad_labels[4] = [2.0, 3.0], [1]
+
+    def read(chunks):
+        seen, data = [], PrivateData(Chunks(chunks, n=120, d=2), labels=Labels((0, 1)))
+        data._reduce(lambda b: seen.append(np.column_stack([b.X, b.y])) or np.zeros(1, dtype=np.int64))
+        return np.concatenate(seen)
+
+    other = read(lambda: [(rows, labels), (bad_rows, bad_labels)])
+    known = read(lambda: [(rows, labels), (rows, labels)])
+    assert np.argwhere(np.isnan(other)).tolist() == [[63, 1], [64, 2]]
+    np.testing.assert_array_equal(np.delete(other, [63, 64], axis=0), np.delete(known, [63, 64], axis=0))
 
 
 @pytest.mark.parametrize("encoded", [False, True])

@@ -164,10 +164,24 @@ def array_of(values: Any, *, strict: bool = True) -> NDArray[Any]:
             missing, values = np.ma.getmaskarray(values), np.ma.getdata(values)
             return np.where(missing, np.nan, values.astype(np.result_type(values.dtype, np.float32)))
         return np.ma.getdata(values)
-    array: NDArray[Any] = attempt("making an array", np.asarray, values)
+    array = attempt("making an array", np.asarray, values) if strict else nested_array(values)
     if strict or array.dtype.kind in "biufcO" or hasattr(values, "dtype"):
         return array
     return attempt("making an array", np.asarray, values, object)
+
+
+def nested_array(values: Any) -> NDArray[Any]:
+    """An array of a list in which a cell may be a list itself: then all cells are objects.
+
+    Examples
+    --------
+    >>> nested_array([1, 0, [1]])
+    array([1, 0, list([1])], dtype=object)
+    """
+    try:
+        return attempt("making an array", np.asarray, values)
+    except Refusal:
+        return attempt("making an array", np.asarray, values, object)
 
 
 def rows_of(X: Any, *, strict: bool = True) -> Any:
