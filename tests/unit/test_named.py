@@ -6,6 +6,8 @@ import gzip
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from fattail.rows.door import Refusal
@@ -127,6 +129,30 @@ def test_cells_that_are_equal_and_spelled_differently_do_not_share_a_code(first,
             declared_codes(NamedColumns({"g": cells}, [], ["g"]).labels("g"), groups) for cells in ([first], [other, first])
         )
         assert both[1] == alone[0], groups
+
+
+FAR = 2**45  # seconds
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda last: pa.array([0, 86400, last], pa.timestamp("s")),
+        lambda last: pa.array([0, 86400, last], pa.timestamp("s", tz="UTC")),
+        lambda last: pa.array([0, 1, 10**8 if last == FAR else 5], pa.int32()).cast(pa.date32()),
+        lambda last: pa.array([0, 1, last * 1000], pa.duration("s")),
+        lambda last: pl.Series([0, 1, last * 1000]).cast(pl.Datetime("ms")),
+        lambda last: pl.Series([0, 1, last * 1000]).cast(pl.Datetime("ms", "Europe/Berlin")),
+        lambda last: pl.Series([0, 1, 10**8 if last == FAR else 5], dtype=pl.Int32).cast(pl.Date),
+        lambda last: pl.Series([0, 1, last * 10**5]).cast(pl.Duration("ms")),
+        lambda last: pd.Series(pa.array([0, 1, last], pa.timestamp("s")), dtype=pd.ArrowDtype(pa.timestamp("s"))),
+    ],
+)
+def test_a_date_beyond_those_of_python_does_not_stop_a_question(column, capfd):
+    """Arrow raised and polars panicked for the whole column."""
+    read = [NamedColumns({"g": column(last)}, [], ["g"]).labels("g") for last in (5, FAR)]
+    assert [str(cell) for cell in read[0][:2]] == [str(cell) for cell in read[1][:2]]
+    assert read[0][2] is not None and not capfd.readouterr().err
 
 
 def test_narrow_integers_do_not_wrap_around():
