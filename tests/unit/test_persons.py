@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fattail
+from fattail.rows.data import PrivateData
 from fattail.rows.door import Refusal
 from fattail.rows.persons import person_codes
 
@@ -77,3 +79,14 @@ def test_infinite_intervals_over_rows_say_so():
     with pytest.warns(fattail.UtilityWarning, match="weight='rows'"):
         model = fattail.DPMean(weight="rows", epsilon=0.5, random_state=0).fit(rng.lognormal(6, 1, (1500, 1)), person=person)
     assert np.isinf(model.interval_).any()
+
+
+def test_ids_of_other_types_in_another_file_are_refused(tmp_path):
+    """5 and "5" are different ids, and a person with both would count twice."""
+    ids = {"a": pa.array([5, 6]), "b": pa.array(["5", "7"])}
+    for name, column in ids.items():
+        pq.write_table(pa.table({"x": [1.0, 2.0], "who": column}), tmp_path / f"{name}.parquet")
+    with pytest.raises(ValueError, match="text in one file and whole numbers in another"):
+        PrivateData(tmp_path, person="who")
+    pq.write_table(pa.table({"x": [1.0, 2.0], "who": pa.array([5, 7], pa.uint8())}), tmp_path / "b.parquet")
+    assert PrivateData(tmp_path, person="who").n == 3

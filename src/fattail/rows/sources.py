@@ -100,6 +100,9 @@ class Table(Reader):
     def take_person(self, name: str) -> None:
         for schema in self._schemas:
             schema.find((name,))
+        kinds = sorted({_kind_of_ids(schema.types[name]) for schema in self._schemas})
+        if len(kinds) > 1:
+            raise Refusal(f"person={name!r} is {' in one file and '.join(kinds)} in another: a person would have several ids")
         self._person = name
         self._choose(tuple(c for c in self._features if c != name))
 
@@ -120,6 +123,13 @@ class Table(Reader):
             return plain_ids(table[self._person]), None
         rows = Columns([as_array(table[name]) for name in self._features], self._dtype)
         return rows, None if self._target is None else self._target_of(table[self._target])
+
+
+def _kind_of_ids(kind: Any) -> str:
+    """A word for the types in which equal ids are equal."""
+    kind = str(getattr(kind, "value_type", kind))
+    words = {"string": "text", "large_string": "text", "string_view": "text"}
+    return words.get(kind, "whole numbers" if kind.startswith(("int", "uint")) else kind)
 
 
 class Parquet(Table):
