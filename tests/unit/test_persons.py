@@ -1,5 +1,8 @@
 """Ids of persons: any type, any order, and no message that quotes one."""
 
+import datetime
+import itertools
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -90,3 +93,20 @@ def test_ids_of_other_types_in_another_file_are_refused(tmp_path):
         PrivateData(tmp_path, person="who")
     pq.write_table(pa.table({"x": [1.0, 2.0], "who": pa.array([5, 7], pa.uint8())}), tmp_path / "b.parquet")
     assert PrivateData(tmp_path, person="who").n == 3
+
+
+def test_whose_row_it_is_does_not_depend_on_other_rows():
+    day = datetime.datetime(2020, 1, 1)
+    ids = [
+        np.datetime64("2020-01-01"),
+        day,
+        pd.Timestamp(day),
+        np.timedelta64(1, "D"),
+        datetime.timedelta(1),
+        pd.Timedelta(1, "D"),
+    ]
+    for first in ids:
+        for a, b in itertools.combinations(ids, 2):
+            (alone, other), _ = person_codes([a, b])
+            codes, _ = person_codes([first, a, b])
+            assert (codes[1] == codes[2]) == (alone == other), (first, a, b)
