@@ -57,7 +57,8 @@ class Reading:
                 quoted_newlines=self.quoted_newlines,
                 tick=tick,
             )
-        self._check_rows(table.n)
+        if not self.may_be_empty:
+            files.check_rows(self.path, table.n)
 
         def pieces() -> Iterator[tuple[Any, Any]]:
             for rows in table.chunks() if table.n else [np.empty((0, len(wanted)))]:
@@ -75,16 +76,13 @@ class Reading:
         """An svmlight file."""
         with reading_bar(self.path.name, self.quiet) as tick:
             table = files.open_sparse(self.path, dimension, missing=self.missing, tick=tick)
-        self._check_rows(table.n)
+        if not self.may_be_empty:
+            files.check_rows(self.path, table.n)
 
         def pieces() -> Iterator[tuple[Any, Any]]:
             return table.chunks() if table.n else iter([(sparse.csr_matrix((0, dimension)), np.empty(0))])
 
         return Rows(self.path, table.n, [str(j + 1) for j in range(dimension)], table.size, pieces)
-
-    def _check_rows(self, n: int) -> None:
-        if not n and not self.may_be_empty:
-            raise files.FileError(f"{self.path} has no rows")
 
 
 @dataclass(frozen=True, eq=False)
