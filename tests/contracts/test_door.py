@@ -21,7 +21,9 @@ from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import Refusal, rows_of, target_of, type_of
 from fattail.rows.frames import library
+from fattail.rows.named import NamedColumns
 from fattail.rows.passes import cut
+from fattail.rows.persons import person_codes
 from fattail.rows.sources import Chunks, Parquet
 
 pytestmark = [
@@ -357,6 +359,28 @@ def test_a_cell_of_text_does_not_round_the_others():
     np.testing.assert_array_equal(target_of([r[0] for r in rows])[:2], target_of([r[0] for r in bad], strict=False)[:2])
 
 
+@pytest.mark.parametrize("odd", [SECRET, np.timedelta64(1, "s"), np.datetime64("2020"), None, 1j, b"x", [1], (1, 2), {}])
+@pytest.mark.parametrize("labels", [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0], [np.True_, np.False_, 1]])
+def test_an_odd_label_of_a_list_does_not_change_the_others(labels, odd):
+    """Numpy makes text, or time spans, of a whole list for the sake of one cell."""
+    np.testing.assert_array_equal(Labels((0, 1)).codes([*labels, odd], strict=False), [1, 0, 1, np.nan])
+    np.testing.assert_array_equal(target_of([*labels, odd], strict=False)[:3], [1, 0, 1])
+    np.testing.assert_array_equal(rows_of([[label] for label in (*labels, odd)], strict=False)[:3, 0], [1, 0, 1])
+
+
+def test_an_odd_label_of_a_list_is_a_missing_one():
+    labels = [bool(v > 0) for v in Y]
+
+    def fit(y):
+        return fattail.DPLogisticRegression(epsilon=9.0, random_state=0, missing="drop").fit(X, y).coef_
+
+    odd, missing = list(labels), np.array(labels, dtype=float)
+    odd[3], missing[3] = SECRET, np.nan
+    np.testing.assert_array_equal(fit(odd), fit(missing))
+    # A label that ends in a null character is not declared, whether or not another one is missing.
+    np.testing.assert_array_equal(Labels(("no", "yes")).codes(["no\0", "yes"], strict=False), [np.nan, 1])
+
+
 @pytest.mark.parametrize(
     "second",
     [
@@ -500,6 +524,46 @@ def test_undecodable_text_is_only_another_label(tmp_path):
     data = PrivateData(tmp_path, "y", labels=Labels(("no", "yes")))
     sum_over_blocks(data, lambda b: seen.append(b.y) or np.zeros(1, dtype=np.int64))
     np.testing.assert_array_equal(np.concatenate(seen), [1.0, np.nan, 0.0] * (N // 3))
+
+
+@pytest.mark.parametrize("odd", [b"\xff", None, b"maybe"])
+def test_bytes_that_are_not_text_do_not_change_other_labels(odd):
+    """Polars casts a column as a whole: one cell that is not text made all labels missing."""
+    labels = pl.Series([b"no", b"yes", odd], dtype=pl.Binary)
+    np.testing.assert_array_equal(Labels(("no", "yes")).codes(labels, strict=False), [0, 1, np.nan])
+
+
+def test_a_list_in_a_cell_of_a_stream_is_a_missing_cell():
+    rows, labels = [[float(v), 1.0] for v in Y[:60]], [int(v > 0) for v in Y[:60]]
+    bad_rows, bad_labels = [list(row) for row in rows], list(labels)
+    bad_rows[3][1], bad_labels[4] = [2.0, 3.0], [1]
+
+    def read(chunks):
+        seen, data = [], PrivateData(Chunks(chunks, n=120, d=2), labels=Labels((0, 1)))
+        data._reduce(lambda b: seen.append(np.column_stack([b.X, b.y])) or np.zeros(1, dtype=np.int64))
+        return np.concatenate(seen)
+
+    other = read(lambda: [(rows, labels), (bad_rows, bad_labels)])
+    known = read(lambda: [(rows, labels), (rows, labels)])
+    assert np.argwhere(np.isnan(other)).tolist() == [[63, 1], [64, 2]]
+    np.testing.assert_array_equal(np.delete(other, [63, 64], axis=0), np.delete(known, [63, 64], axis=0))
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_undecodable_groups_and_ids_are_only_others(encoded):
+    """An error of Arrow quotes the cell that it cannot decode."""
+    text = [b"a", SECRET.encode() + b"\xff", None, b"b"]
+    offsets = np.cumsum([0, *(len(cell or b"") for cell in text)]).astype(np.int32)
+    buffers = [pa.py_buffer(b"\x0b"), pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(cell or b"" for cell in text))]
+    words = pa.Array.from_buffers(pa.string(), 4, buffers)
+    names = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), words) if encoded else words
+    table = pa.table({"name": names, "x": [1.0, 2.0, 3.0, 4.0]})
+    assert NamedColumns(table, labels=["name"]).labels("name").tolist() == ["a", SECRET + "\ufffd", None, "b"]
+    fattail.count(table, by="name", groups=["a", "b"], missing="drop", random_state=0)
+    codes, count = person_codes(table["name"].slice(0, 2))
+    assert codes.tolist() == [0, 1] or codes.tolist() == [1, 0]
+    assert count == 2
+    fattail.mean(table.slice(0, 2), "x", person="name", random_state=0)
 
 
 # --- memory -------------------------------------------------------------------------------------

@@ -43,7 +43,40 @@ def test_no_replay_refutes_a_claim(target):
         finding = cases.audited(target, data, neighbor)
         assert finding.violations == (), name
         if finding.claim:
-            assert not cases.by_dp_accounting(finding.spent, cases.DELTA) > cases.EPSILON * 1.1, name
+            assert not cases.by_dp_accounting(finding.spent, cases.DELTA) > finding.claim[0] * 1.1, name
+
+
+@pytest.mark.parametrize("target", cases.VARIANTS, ids=lambda t: t.name)
+def test_every_variant_can_be_attacked(target):
+    """A fit that is refused passes every attack."""
+    finding = cases.audited(target, *next(iter(cases.pairs(target)))[1:])
+    assert finding.claim is not None and finding.violations == ()
+
+
+def test_few_rows_reach_the_releases_that_need_many():
+    found = set()
+    for name in ("DPMean", "DPLinearRegression"):
+        data = cases.dataset(name, n=720)
+        neighbor = cases.replaced(data, [1e308, -1e308, 0.0], -1e308)
+        finding = cases.audited(cases.Target(name, "auto", {"epsilon": 200.0}), data, neighbor)
+        assert finding.violations == ()
+        found |= {spending.release for spending in finding.releases}
+    assert found >= {"second look", "joint moments 2", "least squares gradient 2", "squares of gradients"}
+
+
+@pytest.mark.parametrize("name", ["DPMean", "DPLinearRegression", "DPSparseRegressor"])
+def test_a_person_with_other_rows_refutes_no_claim(name):
+    target = cases.Target(name, "auto", {"person": True})
+    for _, data, neighbor in cases.pairs(target):
+        finding = cases.audited(target, data, neighbor)
+        assert finding.claim == (cases.EPSILON, cases.DELTA) and finding.violations == ()
+
+
+def test_rows_that_count_one_by_one_are_caught():
+    target = cases.Target("DPLinearRegression", "clipped", {"person": True})
+    data, neighbor = next((d, n) for name, d, n in cases.pairs(target) if name == "many moderate rows")
+    with mock.patch("fattail.robust.base.per_person", lambda block, V, r, center=0.0: (V, r)):
+        assert cases.audited(target, data, neighbor).ratio > 1
 
 
 @pytest.mark.parametrize(

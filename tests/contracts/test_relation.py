@@ -5,6 +5,8 @@ from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from test_methods import METHODS, make
 from test_person_fits import IDS, table
@@ -55,6 +57,37 @@ def test_one_person_more_never_exceeds_a_declared_sensitivity(name, method):
     larger = (*one_more(data, np.random.default_rng(2), 50), np.append(IDS, np.full(50, 10**6)))
     run = lambda *d: fit(name, method, *d[:-1], person=d[-1])  # noqa: E731
     assert 0 < worst(run, (*data, IDS), larger) <= 1
+
+
+@each_served
+@pytest.mark.parametrize("missing", ["error", "drop"])
+@pytest.mark.parametrize("persons", [False, True])
+def test_a_table_without_rows_is_fitted_like_any_other(name, method, missing, persons):
+    """Where the number of rows is private, an error would say that it is zero, or how small it is."""
+    if missing == "drop" and name == "DPMissingCovariateRegression":
+        return  # models its missing cells
+    cells = [np.full_like(a[:3], np.nan, dtype=float) if missing == "drop" else a[:0] for a in table(name)]
+    relation = "replace-one" if missing == "drop" else "add-remove"
+    person = np.arange(len(cells[0])) if persons else None
+    fitted = fit(name, method, *cells, person=person, missing=missing, relation=relation)
+    assert fitted.privacy_.releases[0].name.startswith("number of")
+
+
+def test_sources_without_rows_are_read_like_any_other(tmp_path):
+    empty = pa.table({"x": np.zeros(0), "y": np.zeros(0), "who": np.zeros(0, dtype=int)})
+    path = tmp_path / "empty.parquet"
+    pq.write_table(empty, path)
+    arrays = np.zeros((0, 1)), np.zeros(0)
+    stream = lambda: [arrays]  # noqa: E731
+    for X, y, person in ((path, "y", "who"), (empty, "y", "who"), (path, "y", np.zeros(0)), (stream, None, None)):
+        for relation in ("add-remove", "replace-one"):
+            model = fattail.DPLinearRegression(relation=relation)
+            if relation == "add-remove":
+                with pytest.warns(fattail.UtilityWarning):
+                    assert model.fit(X, y, person=person).privacy_.unit == ("row" if person is None else "person")
+            else:
+                with pytest.raises(ValueError, match="Found"):
+                    model.fit(X, y, person=person)
 
 
 @pytest.mark.parametrize("name", SPLIT)

@@ -192,6 +192,14 @@ def test_statistics_by_group(capsys: Any, tmp_path: Path, claims: Path) -> None:
     assert "Add any one person" in fattail_card_claim(tmp_path, capsys, claims)
 
 
+def test_a_file_without_rows_is_like_any_other_where_their_number_is_private(capsys: Any, tmp_path: Path) -> None:
+    (tmp_path / "none.csv").write_text("x,y\n")
+    (tmp_path / "none.svm").write_text("")
+    for options in (f"{tmp_path}/none.csv -t y", f"{tmp_path}/none.svm --dimension 2"):
+        fails(capsys, f"fit {options} -m linear", "no rows")
+        run(capsys, f"fit {options} -m linear --relation add-remove --anyway --json")
+
+
 def fattail_card_claim(tmp_path: Path, capsys: Any, claims: Path) -> str:
     options = f"--person age --relation add-remove --card {tmp_path}/other.html --json"
     return str(json.loads(run(capsys, f"count {claims} {options}")[0])["claim"])

@@ -1,3 +1,6 @@
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -294,3 +297,17 @@ def test_what_cannot_be_divided_is_not():
     ):
         with pytest.raises(ValueError, match="cannot be divided"):
             plan()
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_parts_of_a_release_never_exceed_it(kind):
+    """Exactly, whatever rounds: also where a part is nearly all of it."""
+    rng = np.random.default_rng(0)
+    for first in (1e-12, 1e-3, 0.2, 0.5, 1 - 1e-9, *rng.random(20).tolist()):
+        for second in (1e-9, 0.3, 1 - 1e-6):
+            curator, whole = Curator(float(rng.uniform(0.01, 20)), 1e-6, random_state=0), kind("whole", parts=3)
+            curator.plan(whole, kind("other"))
+            parts = [curator.split(whole, "a", first), curator.split(whole, "b", (1 - first) * second), whole]
+            # Epsilons of pure releases add up, and rhos of Gaussian ones.
+            size = (lambda rho: Fraction(math.sqrt(2 * rho))) if kind is Laplace else Fraction
+            assert sum(size(curator.rho(part)) for part in parts) <= size(whole.rho(curator._unit))

@@ -1,9 +1,13 @@
 """Named columns of any table, and labels of any type as codes."""
 
+import datetime
+import decimal
 import gzip
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from fattail.rows.door import Refusal
@@ -106,6 +110,54 @@ def test_the_code_of_a_label_depends_on_its_own_cell_alone(first, other):
     (code,), names = occurring_codes(NamedColumns({"g": alone}, [], ["g"]).labels("g"))
     codes, more = occurring_codes(NamedColumns({"g": both}, [], ["g"]).labels("g"))
     assert more[codes[1]] == names[code] and type(more[codes[1]]) is type(names[code])
+
+
+UTC, EAST = (datetime.timezone(datetime.timedelta(hours=h)) for h in (0, 1))
+ALIKE = [
+    (datetime.datetime(2026, 1, 1, tzinfo=UTC), datetime.datetime(2026, 1, 1, 1, tzinfo=EAST)),
+    (decimal.Decimal("1.0"), decimal.Decimal("1")),
+    (0.0, -0.0),
+]
+
+
+@pytest.mark.parametrize(("first", "other"), [*ALIKE, *(pair[::-1] for pair in ALIKE)])
+def test_cells_that_are_equal_and_spelled_differently_do_not_share_a_code(first, other):
+    """A code was kept by value: the row that came first decided the group of all rows with an equal cell."""
+    assert first == other and str(first) != str(other)
+    for groups in ([str(first)], [str(other)], [str(first), str(other)], [str(other), "0"]):
+        alone, both = (
+            declared_codes(NamedColumns({"g": cells}, [], ["g"]).labels("g"), groups) for cells in ([first], [other, first])
+        )
+        assert both[1] == alone[0], groups
+
+
+FAR = 2**45  # seconds
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda last: pa.array([0, 86400, last], pa.timestamp("s")),
+        lambda last: pa.array([0, 86400, last], pa.timestamp("s", tz="UTC")),
+        lambda last: pa.array([0, 1, 10**8 if last == FAR else 5], pa.int32()).cast(pa.date32()),
+        lambda last: pa.array([0, 1, last * 1000], pa.duration("s")),
+        lambda last: pl.Series([0, 1, last * 1000]).cast(pl.Datetime("ms")),
+        lambda last: pl.Series([0, 1, last * 1000]).cast(pl.Datetime("ms", "Europe/Berlin")),
+        lambda last: pl.Series([0, 1, 10**8 if last == FAR else 5], dtype=pl.Int32).cast(pl.Date),
+        lambda last: pl.Series([0, 1, last * 10**5]).cast(pl.Duration("ms")),
+        lambda last: pd.Series(pa.array([0, 1, last], pa.timestamp("s")), dtype=pd.ArrowDtype(pa.timestamp("s"))),
+    ],
+)
+def test_a_date_beyond_those_of_python_does_not_stop_a_question(column, capfd):
+    """Arrow raised and polars panicked for the whole column."""
+    read = [NamedColumns({"g": column(last)}, [], ["g"]).labels("g") for last in (5, FAR)]
+    assert [str(cell) for cell in read[0][:2]] == [str(cell) for cell in read[1][:2]]
+    assert read[0][2] is not None and not capfd.readouterr().err
+
+
+def test_narrow_integers_do_not_wrap_around():
+    for kind in (np.int8, np.int16, np.int64):
+        assert declared_codes(np.array([-8, 46, 100, -100], dtype=kind), [-100, 46, 100]).tolist() == [-1, 1, 2, 0]
 
 
 def test_yes_and_no_can_be_named_as_they_are_written():

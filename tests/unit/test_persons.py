@@ -1,12 +1,17 @@
 """Ids of persons: any type, any order, and no message that quotes one."""
 
+import datetime
+import itertools
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fattail
+from fattail.rows.data import PrivateData
 from fattail.rows.door import Refusal
 from fattail.rows.persons import person_codes
 
@@ -77,3 +82,31 @@ def test_infinite_intervals_over_rows_say_so():
     with pytest.warns(fattail.UtilityWarning, match="weight='rows'"):
         model = fattail.DPMean(weight="rows", epsilon=0.5, random_state=0).fit(rng.lognormal(6, 1, (1500, 1)), person=person)
     assert np.isinf(model.interval_).any()
+
+
+def test_ids_of_other_types_in_another_file_are_refused(tmp_path):
+    """5 and "5" are different ids, and a person with both would count twice."""
+    ids = {"a": pa.array([5, 6]), "b": pa.array(["5", "7"])}
+    for name, column in ids.items():
+        pq.write_table(pa.table({"x": [1.0, 2.0], "who": column}), tmp_path / f"{name}.parquet")
+    with pytest.raises(ValueError, match="text in one file and whole numbers in another"):
+        PrivateData(tmp_path, person="who")
+    pq.write_table(pa.table({"x": [1.0, 2.0], "who": pa.array([5, 7], pa.uint8())}), tmp_path / "b.parquet")
+    assert PrivateData(tmp_path, person="who").n == 3
+
+
+def test_whose_row_it_is_does_not_depend_on_other_rows():
+    day = datetime.datetime(2020, 1, 1)
+    ids = [
+        np.datetime64("2020-01-01"),
+        day,
+        pd.Timestamp(day),
+        np.timedelta64(1, "D"),
+        datetime.timedelta(1),
+        pd.Timedelta(1, "D"),
+    ]
+    for first in ids:
+        for a, b in itertools.combinations(ids, 2):
+            (alone, other), _ = person_codes([a, b])
+            codes, _ = person_codes([first, a, b])
+            assert (codes[1] == codes[2]) == (alone == other), (first, a, b)

@@ -108,7 +108,7 @@ def fit(
         # Other missing cells are gone once the file is read.
         missing="drop" if missing == "drop" else "error",
     )
-    reading = Reading(file, missing, delimiter, quoted_newlines, json)
+    reading = Reading(file, missing, delimiter, quoted_newlines, json, may_be_empty=relation == "add-remove" or missing == "drop")
     if not reading.is_sparse:
         columns, target = columns_of(file, reading.header, features, target, model, person)
     elif person is not None:

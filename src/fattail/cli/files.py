@@ -114,8 +114,6 @@ def open_table(
                 finite &= ok.all(axis=0)
                 spooled.append(np.where(ok, chunk, fill))
                 _tell(tick, share())
-    if not table.n:
-        raise FileError(f"{path} has a header and no rows")
     if missing == "error" and not finite.all():
         names = ", ".join(repr(c) for c, ok in zip(columns, finite, strict=True) if not ok)
         raise FileError(
@@ -143,8 +141,6 @@ def open_sparse(path: Path, dimension: int, *, missing: str = "error", tick: Tic
             table.append(X, y)
             whole &= ok
             _tell(tick, share())
-    if not table.n:
-        raise FileError(f"{path} has no rows")
     if missing == "error" and not whole:
         raise FileError(
             f"{path}: not every line is a finite target and pairs of a column and a finite number, "
@@ -156,6 +152,7 @@ def open_sparse(path: Path, dimension: int, *, missing: str = "error", tick: Tic
 def read(path: Path, columns: Sequence[str], *, memory: float | None = None, **options: Any) -> Floats:
     """Cells of some columns as an array of shape (n, number of columns); options as for `open_table`."""
     table = open_table(path, columns, **options)
+    check_rows(path, table.n)
     check_memory(path, table.size, memory)
     return cast(Floats, stacked(list(table.chunks())))
 
@@ -163,6 +160,7 @@ def read(path: Path, columns: Sequence[str], *, memory: float | None = None, **o
 def read_sparse(path: Path, dimension: int, *, memory: float | None = None, **options: Any) -> tuple[Any, Floats]:
     """Features (CSR) and target of an svmlight file; options as for `open_sparse`."""
     table = open_sparse(path, dimension, **options)
+    check_rows(path, table.n)
     check_memory(path, table.size, memory)
     X, y = zip(*table.chunks(), strict=True)
     return stacked(X), np.concatenate(y)
@@ -171,6 +169,12 @@ def read_sparse(path: Path, dimension: int, *, memory: float | None = None, **op
 def stacked(parts: Sequence[Any]) -> Any:
     """Rows of several chunks as one array or CSR matrix."""
     return sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def check_rows(path: Path, n: int) -> None:
+    """Refuse a file without rows, where their number is public."""
+    if not n:
+        raise FileError(f"{path} has no rows")
 
 
 def check_memory(path: Path, needed: float, limit: float | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fattail.cli import files
 from fattail.cli.paying import reading_bar
@@ -30,6 +31,8 @@ class Reading:
     delimiter: str | None = None
     quoted_newlines: bool = False
     quiet: bool = False
+    may_be_empty: bool = False
+    """Whether the number of rows is private: then a file without rows is read like any other."""
 
     @property
     def is_sparse(self) -> bool:
@@ -54,9 +57,11 @@ class Reading:
                 quoted_newlines=self.quoted_newlines,
                 tick=tick,
             )
+        if not self.may_be_empty:
+            files.check_rows(self.path, table.n)
 
         def pieces() -> Iterator[tuple[Any, Any]]:
-            for rows in table.chunks():
+            for rows in table.chunks() if table.n else [np.empty((0, len(wanted)))]:
                 yield one_hot(rows[:, : len(columns)], columns, coded), None if target is None else rows[:, -1]
 
         return Rows(self.path, table.n, one_hot_names(columns, coded), table.size, pieces)
@@ -71,7 +76,13 @@ class Reading:
         """An svmlight file."""
         with reading_bar(self.path.name, self.quiet) as tick:
             table = files.open_sparse(self.path, dimension, missing=self.missing, tick=tick)
-        return Rows(self.path, table.n, [str(j + 1) for j in range(dimension)], table.size, table.chunks)
+        if not self.may_be_empty:
+            files.check_rows(self.path, table.n)
+
+        def pieces() -> Iterator[tuple[Any, Any]]:
+            return table.chunks() if table.n else iter([(sparse.csr_matrix((0, dimension)), np.empty(0))])
+
+        return Rows(self.path, table.n, [str(j + 1) for j in range(dimension)], table.size, pieces)
 
 
 @dataclass(frozen=True, eq=False)

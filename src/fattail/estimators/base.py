@@ -187,7 +187,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "dtype": [np.float64, np.float32],
             "order": None,
             "ensure_all_finite": how == "error" if how else ensure_all_finite,
-            "ensure_min_samples": ensure_min_samples,
+            # Where the number of rows is private, an empty table must look like any other.
+            "ensure_min_samples": 0 if self._n_is_private() else ensure_min_samples,
         }
         if isinstance(rows, Columns):
             rows = rows.dense()
@@ -212,7 +213,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{name} takes dense rows only, got CSR rows.")
         if self.method in self._at_once:
             data.check_in_memory(f"method={self.method!r}")  # before anything is charged
-        if data.is_counted and data.n < ensure_min_samples:
+        if not self._n_is_private() and data.n < ensure_min_samples:
             raise ValueError(f"Found {data.n} {data.unit}s while a minimum of {ensure_min_samples} is required by {name}.")
         if get_tags(self).target_tags.required and not data.has_target:
             raise ValueError(f"{name} requires y to be passed: an array, or the name of a column.")
@@ -250,7 +251,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _target(y: Any, labels: Labels | None, *, strict: bool) -> Any:
     """The target as a vector of numbers or of label codes."""
-    y = y if is_frame(y) or is_column(y) else array_of(y)
+    y = y if is_frame(y) or is_column(y) else array_of(y, strict=strict)
     if isinstance(y, np.ndarray) and y.ndim == 2:
         y = column_or_1d(y, warn=True)
     if labels is None:

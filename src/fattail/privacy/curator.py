@@ -27,7 +27,7 @@ from fattail.rows.order import Fold, Sample, SecretOrder
 
 AnyMechanism = TypeVar("AnyMechanism", bound=Mechanism)
 
-# What is left of a divided release, so that all parts together are no more than the whole whatever rounds.
+# Factor of every part of a divided release, so that all parts together are no more than the whole whatever rounds.
 _ROUNDED_DOWN = 1 - 2.0**-40
 
 
@@ -141,7 +141,7 @@ class Curator:
         self._check_planned(mechanism)
         if mechanism in self._parts:
             whole, fraction = self._parts[mechanism]
-            return whole.part(whole.rho(self._unit), fraction)
+            return whole.part(whole.rho(self._unit), fraction * _ROUNDED_DOWN)
         rho, taken = mechanism.rho(self._unit), self._taken[mechanism.name]
         return mechanism.part(rho, (1.0 - taken) * _ROUNDED_DOWN) if taken else rho
 

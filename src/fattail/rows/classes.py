@@ -73,7 +73,7 @@ class Labels:
         number.
         """
         y = single_column(y)
-        values = y if is_column(y) else as_vector(array_of(y))
+        values = y if is_column(y) else as_vector(array_of(y, strict=strict))
         if not isinstance(self.classes[1], str) and (not strict or number_type(type_of(values)) is not None):
             values = target_of(values, strict=False)
         first, second = (self._at(values, label, strict) for label in self.classes)
@@ -132,6 +132,8 @@ def _equal(values: Any, label: Any) -> NDArray[np.bool_]:
         same = pc.fill_null(pc.equal(values, pa.scalar(label).cast(values.type)), False)
         return np.asarray(same.cast("uint8").to_numpy(zero_copy_only=False), dtype=bool)
     if library(values) == "polars":
+        if str(values.dtype) == "Binary":  # to decode bytes fails for the whole column if one cell is not text
+            return np.array([cell == label.encode() for cell in values.to_list()], dtype=bool)
         return np.asarray((values.cast(str) == label).fill_null(False).to_numpy(), dtype=bool)
     cells = np.asarray(values, dtype=object) if library(values) == "pandas" else values
     if cells.dtype != object:

@@ -305,7 +305,7 @@ class PrivateData:
         return values, np.ones(len(values))
 
     def __repr__(self) -> str:
-        return f"PrivateData(n={self.n}, d={self.d}, sparse={self.is_sparse})"
+        return f"PrivateData(n={self.n if self.is_counted else '<hidden>'}, d={self.d}, sparse={self.is_sparse})"
 
     def __copy__(self) -> PrivateData:
         other = object.__new__(PrivateData)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library
+from fattail.rows.frames import Columns, as_array, cells_of, is_column, is_frame, is_text, kind_of, library
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -145,28 +145,43 @@ def schema_of(table: Any, where: str = "") -> Schema:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def array_of(values: Any) -> NDArray[Any]:
+def array_of(values: Any, *, strict: bool = True) -> NDArray[Any]:
     """Anything array-like as an array; masked cells are missing, so NaN.
+
+    Numpy makes text of all cells of a list if one is text, and time spans of whole numbers if one is a time span. With
+    ``strict=False``, where cells are read one by one and none is refused, each cell of such a list keeps its type: one row
+    must not decide how others are read.
 
     Examples
     --------
     >>> array_of(np.ma.masked_array([1, 2, 3], mask=[False, True, False]))
     array([ 1., nan,  3.])
+    >>> array_of([True, 0.5, "x"]), array_of([True, 0.5, "x"], strict=False)
+    (array(['True', '0.5', 'x'], dtype='<U32'), array([True, 0.5, 'x'], dtype=object))
     """
     if isinstance(values, np.ma.MaskedArray):
         if values.dtype.kind in "biuf" and np.ma.is_masked(values):
             missing, values = np.ma.getmaskarray(values), np.ma.getdata(values)
             return np.where(missing, np.nan, values.astype(np.result_type(values.dtype, np.float32)))
         return np.ma.getdata(values)
-    return attempt("making an array", np.asarray, values)
-
-
-def _array_of(values: Any, strict: bool) -> NDArray[Any]:
-    """The same, but after the charge the cells of a list keep their types: a conversion to text could round them."""
-    array = array_of(values)
-    if strict or array.dtype.kind not in "US" or hasattr(values, "dtype"):
+    array = attempt("making an array", np.asarray, values) if strict else nested_array(values)
+    if strict or array.dtype.kind in "biufcO" or hasattr(values, "dtype"):
         return array
     return attempt("making an array", np.asarray, values, object)
+
+
+def nested_array(values: Any) -> NDArray[Any]:
+    """An array of a list in which a cell may be a list itself: then all cells are objects.
+
+    Examples
+    --------
+    >>> nested_array([1, 0, [1]])
+    array([1, 0, list([1])], dtype=object)
+    """
+    try:
+        return attempt("making an array", np.asarray, values)
+    except Refusal:
+        return attempt("making an array", np.asarray, values, object)
 
 
 def rows_of(X: Any, *, strict: bool = True) -> Any:
@@ -184,7 +199,7 @@ def rows_of(X: Any, *, strict: bool = True) -> Any:
         if not columns:
             raise Refusal("there are no columns left to read")
         return Columns(columns, SINGLE if all(k == SINGLE for k in schema.kinds.values()) else DOUBLE)
-    rows = X if sparse.issparse(X) else _array_of(X, strict)
+    rows = X if sparse.issparse(X) else array_of(X, strict=strict)
     if len(rows.shape) != 2 or (strict and number_type(rows.dtype) is None):
         raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape} and type {shown(rows.dtype)}")
     return _canonical_csr(rows) if sparse.issparse(rows) else rows if number_type(rows.dtype) else _cells(rows)
@@ -266,7 +281,7 @@ def target_of(y: Any, *, strict: bool = True) -> Floats:
     y = single_column(y)
     if is_column(y):
         return np.asarray(_numbers(y, strict), dtype=np.float64)
-    values = _array_of(y, strict)
+    values = array_of(y, strict=strict)
     if strict and number_type(values.dtype) is None:
         raise Refusal(f"y must hold numbers, got type {shown(values.dtype)}")
     return as_vector(np.asarray(values, dtype=np.float64) if number_type(values.dtype) else _cells(values))
@@ -302,8 +317,10 @@ def plain_ids(ids: Any) -> NDArray[Any]:
     if not is_column(column):
         # In a list every id keeps its own type: one text id must not convert the numbers of others to text.
         return np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
-    if library(column) == "pyarrow":
+    return attempt("reading the ids", _objects_of, column)
+
+
+def _objects_of(column: Any) -> NDArray[Any]:
+    if library(column) == "pyarrow" and not is_text(column):
         return np.asarray(column.to_pandas(), dtype=object)
-    if library(column) == "polars":
-        return np.asarray(column.to_list(), dtype=object)
-    return np.asarray(column, dtype=object)
+    return np.asarray(column if library(column) == "pandas" else cells_of(column), dtype=object)

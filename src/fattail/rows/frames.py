@@ -79,6 +79,66 @@ def whole_numbers(values: Any) -> NDArray[Any]:
     return np.ma.MaskedArray(filled.to_numpy(), missing)
 
 
+# What dates and times of Python hold: the years 1 to 9999, without a day at either end for time zones, and spans.
+_DAYS = (-719_162, 2_932_896)
+_SECONDS = (-62_135_510_400, 253_402_214_399)
+_SPAN = 86_399_999_913_600
+_PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def cells_of(values: Any) -> list[Any]:
+    """Cells of a column of any type as a list, each by itself: none decides whether the others can be read.
+
+    Text of Arrow that cannot be decoded is decoded as far as it can be; a date that Python cannot hold is missing.
+    """
+    if library(values) == "polars":
+        return list(_held_by_python(values).to_list())
+    if library(values) == "pandas":
+        try:
+            return list(values.to_list())
+        except OverflowError:  # a date in a column of Arrow
+            return cells_of(values.array.__arrow_array__())
+    try:
+        return list(values.to_pylist())
+    except UnicodeDecodeError:  # other cells are the same in both ways
+        import pyarrow as pa
+
+        values = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+        return [None if cell is None else cell.decode("utf-8", "replace") for cell in values.cast(pa.large_binary()).to_pylist()]
+    except (OverflowError, ValueError):
+        return [_held(cell) for cell in values]
+
+
+def _held(cell: Any) -> Any:
+    """A cell of Arrow as an object of Python, None if there is none."""
+    try:
+        return cell.as_py()
+    except (OverflowError, ValueError):
+        return None
+
+
+def _held_by_python(values: Any) -> Any:
+    """A column of polars without dates and times that Python cannot hold: polars would panic, and print it."""
+    kind, unit = kind_of(values.dtype), getattr(values.dtype, "time_unit", "")
+    if kind == "Date":
+        low, high = _DAYS
+    elif kind == "Datetime":
+        low, high = (_SECONDS[0] * _PER_SECOND[unit], (_SECONDS[1] + 1) * _PER_SECOND[unit] - 1)
+    elif kind == "Duration":
+        low, high = (-_SPAN * _PER_SECOND[unit], _SPAN * _PER_SECOND[unit])
+    else:
+        return values
+    most = 2**63 - 1
+    inside = values.to_physical().is_between(max(low, -most), min(high, most))
+    return values.zip_with(inside.fill_null(False), values.clear(1))
+
+
+def is_text(values: Any) -> bool:
+    """Whether a column of Arrow holds text, plain or as the values of a dictionary."""
+    kind = values.type
+    return str(kind.value_type if str(kind).startswith("dictionary") else kind) in ("string", "large_string", "string_view")
+
+
 def is_missing(value: Any) -> bool:
     """None, NaN, and what pandas and numpy call a missing value; some of these refuse to be compared."""
     return (

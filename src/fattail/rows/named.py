@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from fattail._tools.extras import extra
 from fattail.rows.door import Refusal, array_of, as_vector, attempt, number_type, schema_of, target_of, type_of
-from fattail.rows.frames import as_array, holds_whole_numbers, is_column, is_frame, is_missing, kind_of, library, whole_numbers
+from fattail.rows.frames import (
+    as_array,
+    cells_of,
+    holds_whole_numbers,
+    is_column,
+    is_frame,
+    is_missing,
+    kind_of,
+    library,
+    whole_numbers,
+)
 from fattail.rows.records import parsed_cell, records
 
 Floats = NDArray[np.float64]
@@ -144,7 +154,7 @@ def _plain(column: Any) -> NDArray[Any]:
         return values if number_type(values.dtype) is not None else _objects(values.tolist())
     if number_type(type_of(column)) is not None:
         return attempt("reading labels", whole_numbers if holds_whole_numbers(column) else as_array, column)
-    return _objects(column.to_pylist() if library(column) == "pyarrow" else column.to_list())
+    return _objects(attempt("reading labels", cells_of, column))
 
 
 def _objects(cells: list[Any]) -> NDArray[Any]:

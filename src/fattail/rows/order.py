@@ -93,9 +93,9 @@ class SecretOrder:
         return np.asarray(positions[order])
 
     def stretches(self, total: int | None = None) -> Iterator[tuple[int, int]]:
-        """Ranges of positions (``total`` of them, n by default) that are processed together."""
+        """Ranges of positions (``total`` of them, n by default) that are processed together; at least one, which may be empty."""
         stop = self.n if total is None else total
-        return ((a, min(a + STRETCH, stop)) for a in range(0, stop, STRETCH))
+        return ((a, min(a + STRETCH, stop)) for a in range(0, max(stop, 1), STRETCH))
 
     def _at(self, positions: Positions, purpose: bytes, total: int | None = None) -> SecretLabels:
         edges = np.searchsorted(positions, [*(a for a, _ in self.stretches(total)), self.n if total is None else total])

@@ -71,7 +71,10 @@ def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     if values.dtype != object:
         return np.unique(values, return_inverse=True)
     seen: dict[Any, int] = {}
-    codes = np.array([seen.setdefault(value, len(seen)) for value in values.tolist()], dtype=np.int64)
+    # A Timestamp equals the datetime64 and the datetime of its moment, which do not equal each other: which of them it joined
+    # would depend on other rows. Numpy's times are compared among themselves.
+    keys = ((value,) if isinstance(value, (np.datetime64, np.timedelta64)) else value for value in values.tolist())
+    codes = np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
     with contextlib.suppress(TypeError):
         place = np.empty(len(seen), dtype=np.int64)
         place[[seen[value] for value in sorted(seen)]] = np.arange(len(seen))

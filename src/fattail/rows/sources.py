@@ -43,6 +43,7 @@ from fattail.rows.door import (
     Schema,
     attempt,
     attempted,
+    nested_array,
     plain_ids,
     rows_of,
     schema_of,
@@ -100,6 +101,9 @@ class Table(Reader):
     def take_person(self, name: str) -> None:
         for schema in self._schemas:
             schema.find((name,))
+        kinds = sorted({_kind_of_ids(schema.types[name]) for schema in self._schemas})
+        if len(kinds) > 1:
+            raise Refusal(f"person={name!r} is {' in one file and '.join(kinds)} in another: a person would have several ids")
         self._person = name
         self._choose(tuple(c for c in self._features if c != name))
 
@@ -107,7 +111,7 @@ class Table(Reader):
         self._reads_ids = True
         try:
             parts = attempted("reading the ids", self._chunks(0, self.n))
-            return np.concatenate([np.asarray(part, dtype=object) for part, _ in parts])
+            return np.concatenate([np.empty(0, dtype=object), *(np.asarray(part, dtype=object) for part, _ in parts)])
         finally:
             self._reads_ids = False
 
@@ -120,6 +124,13 @@ class Table(Reader):
             return plain_ids(table[self._person]), None
         rows = Columns([as_array(table[name]) for name in self._features], self._dtype)
         return rows, None if self._target is None else self._target_of(table[self._target])
+
+
+def _kind_of_ids(kind: Any) -> str:
+    """A word for the types in which equal ids are equal."""
+    kind = str(getattr(kind, "value_type", kind))
+    words = {"string": "text", "large_string": "text", "string_view": "text"}
+    return words.get(kind, "whole numbers" if kind.startswith(("int", "uint")) else kind)
 
 
 class Parquet(Table):
@@ -333,10 +344,10 @@ class _ChunkSchema:
 
 def _chunk_schema(X: Any, y: Any) -> _ChunkSchema:
     names = tuple(schema_of(X).kinds) if is_frame(X) else None
-    shape = attempt("finding the shape of a chunk", np.shape, X) if names is None else (0, len(names))
+    shape = (X if hasattr(X, "shape") else nested_array(X)).shape if names is None else (0, len(names))
     if len(shape) != 2:
         raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {shape}")
-    y = y if y is None or is_column(y) or hasattr(y, "dtype") else attempt("making an array", np.asarray, y)
+    y = y if y is None or is_column(y) or hasattr(y, "dtype") else nested_array(y)
     return _ChunkSchema(shape[1], names, None if y is None else type_of(y))
 
 

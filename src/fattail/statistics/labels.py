@@ -66,10 +66,10 @@ def declared_codes(labels: NDArray[Any], groups: Sequence[Name]) -> Codes:
 
 def _cell_codes(cells: list[Any], numbers: dict[Any, int], texts: dict[str, int]) -> Codes:
     """Codes of cells of any type. That of a cell depends on the cell alone, not on what other rows hold."""
-    known: dict[Any, int] = {(type(None), None): -1}
+    known: dict[Any, int] = {None: -1}
     codes = np.empty(len(cells), dtype=np.int64)
     for i, cell in enumerate(cells):
-        key = (type(cell), cell)  # True, 1 and Decimal(1) are equal, and are spelled differently
+        key = cell if type(cell) is str else _spelling(cell)
         try:
             codes[i] = known[key]
         except KeyError:
@@ -77,9 +77,19 @@ def _cell_codes(cells: list[Any], numbers: dict[Any, int], texts: dict[str, int]
             code = texts.get(text, texts.get(str(cell)))
             number = cell if isinstance(cell, (bool, int, float, np.number, np.bool_)) else _number(text)
             known[key] = codes[i] = numbers.get(number, -1) if code is None else code
-        except TypeError:  # a cell that cannot be hashed is not a name
-            codes[i] = -1
     return codes
+
+
+def _spelling(cell: Any) -> tuple[type, str] | None:
+    """A key that two cells share only if they are of one type and spelled alike; None for what is not a name.
+
+    Equal cells may be spelled differently: True and 1, 1.0 and 1.00 as decimals, 0.0 and -0.0, one moment in two time zones.
+    """
+    try:
+        hash(cell)
+    except TypeError:  # a list, say
+        return None
+    return None if cell is None else (type(cell), str(cell))
 
 
 def _number(name: Any) -> int | float | None:
@@ -98,7 +108,8 @@ def _number(name: Any) -> int | float | None:
 
 def _number_codes(labels: NDArray[Any], numbers: dict[Any, int]) -> Codes:
     """Codes of numbers; whole ones of 64 bits are compared as such, not as floats."""
-    kind = labels.dtype if labels.dtype.kind in "iu" else np.dtype(np.float64)
+    # Differences of narrow integers would wrap around.
+    kind: np.dtype[Any] = np.dtype({"i": np.int64, "u": np.uint64}.get(labels.dtype.kind, np.float64))
     labels = labels.astype(kind, copy=False)
     if kind.kind in "iu":
         about = np.iinfo(kind)

@@ -106,7 +106,7 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
         self._check_parameters()
         data = self._private_data(X, accept_sparse=False, person=person)
         # Checked before the charge, and only if the number of rows is public.
-        if self.relation == "replace-one" and not self._is_symmetric() and self.n_components > data.n:
+        if not self._n_is_private() and not self._is_symmetric() and self.n_components > data.n:
             raise ValueError(f"n_components must be at most the number of {data.unit}s, {data.n}, got {self.n_components!r}")
         data, curator = self._admit(data)
         if self._is_symmetric():
