@@ -54,11 +54,11 @@ def declared_codes(labels: NDArray[Any], groups: Sequence[Name]) -> Codes:
     >>> declared_codes(np.array([2.0, 1.0, np.nan]), ["1", 2])
     array([ 1,  0, -1])
     """
-    numbers = {_number(name): k for k, name in enumerate(groups) if _number(name) is not None}
-    texts = {str(name): k for k, name in enumerate(groups)}
-    if labels.dtype == object:
-        return _cell_codes(labels.tolist(), numbers, texts)
-    if labels.dtype.kind == "b":
+    numbers: dict[Any, int] = {number: k for k, number in enumerate(map(_number, groups)) if number is not None}
+    if labels.dtype.kind in "bO":
+        texts = {str(name): k for k, name in enumerate(groups)}
+        if labels.dtype == object:
+            return _cell_codes(labels.tolist(), numbers, texts)
         numbers |= {int(value): texts[str(value)] for value in (False, True) if str(value) in texts}
     codes = _number_codes(np.ma.getdata(labels), numbers)
     return np.where(np.ma.getmaskarray(labels), -1, codes) if np.ma.isMaskedArray(labels) else codes
@@ -84,6 +84,8 @@ def _cell_codes(cells: list[Any], numbers: dict[Any, int], texts: dict[str, int]
 
 def _number(name: Any) -> int | float | None:
     """The number that a name spells, integers exactly."""
+    if type(name) is int:
+        return name
     for kind in (int, float):
         try:
             number = kind(name)
@@ -101,12 +103,13 @@ def _number_codes(labels: NDArray[Any], numbers: dict[Any, int]) -> Codes:
     kind = labels.dtype if labels.dtype.kind in "iu" else np.dtype(np.float64)
     labels = labels.astype(kind, copy=False)
     if kind.kind in "iu":
-        about = np.iinfo(kind)
-        numbers = {int(key): k for key, k in numbers.items() if key == int(key) and about.min <= key <= about.max}
-    keys = np.array(sorted(numbers), dtype=kind)
-    values = np.array([numbers[key] for key in sorted(numbers)], dtype=np.int64)
-    if not keys.size:
+        least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+        numbers = {int(key): k for key, k in numbers.items() if least <= key <= most and key == int(key)}
+    if not numbers:
         return np.full(len(labels), -1, dtype=np.int64)
+    keys = np.array(list(numbers), dtype=kind)
+    order = np.argsort(keys)
+    keys, values = keys[order], np.array(list(numbers.values()), dtype=np.int64)[order]
     low, span = keys[0], float(keys[-1]) - float(keys[0])
     with np.errstate(all="ignore"):
         if kind.kind in "iu" and span < _TABLE:
