@@ -6,7 +6,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import fattail
 from fattail.rows.door import Refusal
 from fattail.rows.persons import person_codes
 
@@ -69,11 +68,3 @@ def test_codes_do_not_depend_on_the_order_of_rows():
 def test_one_id_per_row():
     with pytest.raises(Refusal, match="one id per row"):
         person_codes(np.zeros((3, 2)))
-
-
-def test_infinite_intervals_over_rows_say_so():
-    rng = np.random.default_rng(0)
-    person = rng.integers(0, 500, 1500)
-    with pytest.warns(fattail.UtilityWarning, match="weight='rows'"):
-        model = fattail.DPMean(weight="rows", epsilon=0.5, random_state=0).fit(rng.lognormal(6, 1, (1500, 1)), person=person)
-    assert np.isinf(model.interval_).any()

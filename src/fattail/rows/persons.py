@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fattail.rows.door import Refusal, attempt, plain_ids
-from fattail.rows.frames import is_missing
+from fattail.rows.frames import is_frame, is_missing, kind_of, library
 from fattail.rows.missing import check_cells, present_rows, without_missing
 from fattail.rows.order import Fold
 from fattail.rows.passes import Block
@@ -28,6 +28,31 @@ Codes = NDArray[np.int64]
 
 # Most rows of one person that are used. More would need larger blocks, and the rounding error of their average could be larger.
 MOST_OF_ONE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """Ids of persons with the name of their column."""
+
+    values: Any
+    name: str
+
+
+def column_of(ids: Any) -> str:
+    """The name of the column that ids come from; empty for an array.
+
+    Examples
+    --------
+    >>> column_of("patient"), column_of(np.arange(3)), column_of(Ids(np.arange(3), "patient"))
+    ('patient', '', 'patient')
+    """
+    if isinstance(ids, str):
+        return ids
+    if is_frame(ids):
+        return str(next(iter(ids.columns if library(ids) != "pyarrow" else ids.column_names), ""))
+    # Arrays of Dask have a name that is no column's.
+    name = ids.name if isinstance(ids, Ids) or kind_of(ids) in ("Series", "Index") else None
+    return "" if name is None else str(name)
 
 
 def person_codes(ids: Any) -> tuple[Codes, int]:
@@ -43,7 +68,7 @@ def person_codes(ids: Any) -> tuple[Codes, int]:
     >>> person_codes(["ann", "bob", "ann"])
     (array([0, 1, 0]), 2)
     """
-    values = plain_ids(ids)
+    values = plain_ids(ids.values if isinstance(ids, Ids) else ids)
     if values.ndim != 1:
         raise Refusal(f"person must hold one id per row, got an array of {values.ndim} dimensions")
     if _has_missing(values):
@@ -184,10 +209,6 @@ class Persons(Source):
         """One column; a person's rows without a cell in it are dropped."""
         who = np.repeat(np.arange(self.n), np.diff(self._starts))
         return Persons(Arrays(self._X[:, [j]]), who, "drop")
-
-    def row_counts(self) -> Codes:
-        """Rows of each person, by code."""
-        return np.diff(self._starts)[self._place]
 
     def averages(self) -> Any:
         """The mean row of each person by code, CSR or dense."""
