@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library
+from fattail.rows.frames import Columns, as_array, holds_whole_numbers, is_column, is_frame, kind_of, library, whole_numbers
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -302,6 +302,8 @@ def plain_ids(ids: Any) -> NDArray[Any]:
     if not is_column(column):
         # In a list every id keeps its own type: one text id must not convert the numbers of others to text.
         return np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
+    if holds_whole_numbers(column):
+        return whole_numbers(column)
     if library(column) == "pyarrow":
         return np.asarray(column.to_pandas(), dtype=object)
     if library(column) == "polars":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
@@ -26,13 +27,13 @@ def check_groups(groups: Sequence[Any]) -> tuple[Name, ...]:
     wrong = [name for name in names if not isinstance(name, (str, int, float)) or name != name]
     if wrong:
         raise ValueError(f"a group is text, a number or a date, got {wrong[:3]}")
-    if len(set(names)) < len(names):
-        raise ValueError("groups must be different from each other")
+    if len(set(names)) < len(names) or len(set(map(str, names))) < len(names):
+        raise ValueError("groups must be different from each other; a number and its text, such as 1 and '1', are the same group")
     return names
 
 
 def _spelled(label: Any) -> Any:
-    """A date as ISO text, with the time of day unless that is midnight; anything else unchanged.
+    """A date as ISO text, with the time of day unless that is midnight; text with composed accents; anything else unchanged.
 
     Examples
     --------
@@ -41,6 +42,8 @@ def _spelled(label: Any) -> Any:
     """
     if isinstance(label, datetime):
         return label.isoformat(sep=" ").removesuffix(" 00:00:00")
+    if isinstance(label, str):
+        return unicodedata.normalize("NFC", label)
     return label.isoformat() if isinstance(label, date) else label
 
 
