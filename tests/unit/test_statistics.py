@@ -429,3 +429,14 @@ def test_two_ways_to_store_an_accent_are_one_group():
 
 def test_an_infinite_group_is_no_error():
     assert fattail.count({"k": np.arange(50)}, by="k", groups=[float("inf"), 1], random_state=0).value.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "options", [{"by": "arm", "groups": ["a", "b"]}, {"relation": "add-remove"}], ids=["groups", "private n"]
+)
+def test_a_small_spread_far_from_zero_is_found(options):
+    rng = np.random.default_rng(0)
+    table = {"at": 1234567890.0 + rng.normal(0, 5, 4000), "arm": rng.choice(["a", "b"], 4000)}
+    answer = fattail.mean(table, "at", random_state=0, **options)
+    assert np.all(np.abs(answer.value - 1234567890.0) < 2) and np.all(np.isfinite(answer.interval))
+    assert np.all(np.diff(np.atleast_2d(answer.interval), axis=1) < 10)
