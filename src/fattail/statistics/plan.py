@@ -47,16 +47,15 @@ class GroupRules:
     """``n epsilon`` that shares are chosen for where the number of units is private."""
     nominal_groups: int = 16
     """Number of groups that shares are chosen for where they are to be found."""
-    least: float = 33.0
+    location_fails: float = 33.0
     """Units times epsilon below which not even the location can be found: intervals will be infinite."""
-    few: float = 50.0
+    noise_dominates: float = 50.0
     """Units per group times epsilon below which noise is about as large as the spread of the column: the noise of a mean is about
     5 half-widths of the clipped range over that number, and heavy tails are clipped at about ten standard deviations."""
-    typical: float = 500.0
+    typical_size: float = 500.0
     """The clip is balanced for groups of average size, but at least of this size over epsilon: smaller ones are mostly noise."""
-
-    many: int = 1000
-    """Up to so many groups, each gets its own squares; more groups do if their average size is ``typical`` over epsilon."""
+    always_squares: int = 1000
+    """Up to this many groups, each gets its own squares; beyond, if their average size is ``typical_size`` over epsilon."""
 
 
 RULES = GroupRules()
@@ -122,10 +121,10 @@ def _pure(share: float) -> float:
 
 
 def _warn(n: int, groups: int | None, epsilon: float) -> None:
-    if n * epsilon >= RULES.few * (groups or 1):
+    if n * epsilon >= RULES.noise_dominates * (groups or 1):
         return
-    wanted = math.ceil(4 * RULES.few * (groups or 1) / epsilon)
-    if n * epsilon < RULES.least:
+    wanted = math.ceil(4 * RULES.noise_dominates * (groups or 1) / epsilon)
+    if n * epsilon < RULES.location_fails:
         warn_utility(
             f"the number of units, {n}, is too small to find even the location of the data privately at epsilon={epsilon:g}, and "
             f"intervals will be infinite; about {wanted} units would do"

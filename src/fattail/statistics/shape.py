@@ -58,7 +58,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
         noisy[1:].reshape(2, CELLS),
         CountNoise(curator.noise(looks.counts, moves), laplace=True),
     ).recentered()
-    typical = max(rows / groups, min(RULES.typical / curator.epsilon, rows))
+    typical = max(rows / groups, min(RULES.typical_size / curator.epsilon, rows))
     # Of a sum of two cells, per unit of the length of the interval.
     noise = _RATIO * curator.noise(plan.cells, moves) / typical
     ends, beyond = closer_ends(curator, plan.closer, units, column, noise, groups)
