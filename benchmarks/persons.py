@@ -1,6 +1,6 @@
 """Persons with several rows: what it costs to protect all of them.
 
-    python benchmarks/persons.py [--trials 60]
+    python benchmarks/persons.py [--trials 200] [--parts means rows relation randhie]
 
 Writes benchmarks/results/persons.csv (means), persons_rows.csv (error by rows per person), persons_relation.csv
 (add-remove against replace-one) and persons_randhie.csv. Real data are read from the folder that FATTAIL_DATA names.
@@ -208,25 +208,29 @@ def randhie(trials: int) -> list[dict[str, object]]:
         return 1 - float(weight @ (y - X @ coef - intercept) ** 2 / (weight @ (y - middle) ** 2))
 
     starts = np.split(np.argsort(ids, kind="stable"), np.cumsum(np.bincount(ids))[:-1])
-    seen: dict[str, list[tuple[float, Floats]]] = {"rows": [], "persons": [], "cluster-robust, not private": []}
+    seen: dict[str, list[tuple[float, Floats, Floats]]] = {"rows": [], "persons": [], "cluster-robust, not private": []}
     for seed in range(trials):
         drawn = np.random.default_rng(seed).integers(0, len(starts), len(starts))
         take = np.concatenate([starts[k] for k in drawn])
         who = np.repeat(np.arange(len(drawn)), [len(starts[k]) for k in drawn])
+        w, error = weighted(X[take], y[take], who)
         for name, person in (("rows", None), ("persons", who)):
             fit = DPLinearRegression(epsilon=1.0, delta=DELTA, random_state=seed).fit(X[take], y[take], person=person)
             inside = (fit.interval_[:, 0] <= truth[:-1]) & (truth[:-1] <= fit.interval_[:, 1])
-            seen[name].append((r2(fit.coef_, fit.intercept_), inside.astype(float)))
-        w, error = weighted(X[take], y[take], who)
+            width = np.diff(fit.interval_, axis=1)[:, 0] / (2 * 1.96 * error[:-1])
+            seen[name].append((r2(fit.coef_, fit.intercept_), inside.astype(float), width))
         inside = np.abs(w - truth)[:-1] <= 1.96 * error[:-1]
-        seen["cluster-robust, not private"].append((r2(w[:-1], w[-1]), inside.astype(float)))
-    return [
+        seen["cluster-robust, not private"].append((r2(w[:-1], w[-1]), inside.astype(float), np.ones(len(inside))))
+    found: list[dict[str, object]] = [
         {
-            "fit": name, "epsilon": 1.0, "trials": trials, "R2": float(np.mean([r for r, _ in own])),
-            "coverage": float(np.mean([c for _, c in own])), "R2 of the truth": r2(truth[:-1], truth[-1]),
+            "fit": name, "epsilon": 1.0, "trials": trials, "R2": float(np.mean([r for r, _, _ in own])),
+            "coverage": float(np.mean([c for _, c, _ in own])), "R2 of the truth": r2(truth[:-1], truth[-1]),
+            "width over cluster-robust": float(np.median([v for _, _, v in own])),
         }
         for name, own in seen.items()
     ]  # fmt: skip
+    print(*found, sep="\n", flush=True)
+    return found
 
 
 def write(name: str, lines: list[dict[str, object]]) -> None:
@@ -240,16 +244,23 @@ def write(name: str, lines: list[dict[str, object]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=60)
-    trials = parser.parse_args().trials
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = randhie(max(trials // 3, 2))
-    print(*lines, sep="\n", flush=True)
-    write("persons_randhie.csv", lines)
-    write("persons_relation.csv", relation(trials))
-    write("persons_rows.csv", by_rows(trials))
-    persons_rows()
-    write("persons.csv", means(trials))
+    for part in options.parts:
+        name, run = PARTS[part]
+        write(name, run(options.trials))
+        if part == "rows":
+            persons_rows()
+
+
+PARTS: dict[str, tuple[str, Callable[[int], list[dict[str, object]]]]] = {
+    "randhie": ("persons_randhie.csv", randhie),
+    "relation": ("persons_relation.csv", relation),
+    "rows": ("persons_rows.csv", by_rows),
+    "means": ("persons.csv", means),
+}
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ OTHER = {
     "groups": 3, "init": [0.1, 0.2, 0.3], "moment": 1.5, "moment_bound": 0.7, "n_components": 3, "n_iter": 3,
     "noise_scale": 0.8, "peeling": "laplace", "public_features": RNG.normal(size=(50, 3)), "radius": 0.3,
     "response_clip": 0.4, "sparsity": 1, "split": True, "splitting": True, "step": 0.37, "threshold": 0.2, "trim": 40,
-    "weight": "rows",
 }  # fmt: skip
 # What every method heeds, tested elsewhere.
 COMMON = {"epsilon", "delta", "method", "random_state", "ledger", "relation", "missing", "classes"}

@@ -186,30 +186,6 @@ def test_a_person_with_many_rows_weighs_no_more_than_another():
     assert by_row.mean_[0] > 100
 
 
-def test_rows_may_count_once_each_up_to_a_cap():
-    rng = np.random.default_rng(9)
-    counts = rng.integers(1, 9, 4000)
-    ids = np.repeat(np.arange(4000), counts)
-    x = 1e4 + (counts + rng.standard_t(3, 4000))[ids] + rng.normal(size=len(ids))
-    by_row = fattail.DPMean(weight="rows", random_state=0).fit(x[:, None], person=ids)
-    by_person = fattail.DPMean(random_state=0).fit(x[:, None], person=ids)
-    assert by_row.mean_[0] == pytest.approx(x.mean(), abs=0.3) and by_person.mean_[0] < x.mean() - 0.7
-    assert by_row.interval_[0, 0] < x.mean() < by_row.interval_[0, 1]
-    assert by_row.privacy_.epsilon == 1.0 and by_row.privacy_.unit == "person"
-    run = lambda X, who: fit("DPMean", "auto", X, person=who, weight="rows")  # noqa: E731
-    assert 0 < audit.fuzz_persons(run, table("DPMean"), IDS, trials=3) <= 1
-
-
-@pytest.mark.parametrize(
-    "options", [{"method": "truncated"}, {"relation": "add-remove"}, {"missing": "drop"}, {"weight": "people"}], ids=str
-)
-def test_rows_count_once_by_the_default_method_only(options):
-    with pytest.raises(ValueError, match="weight"):
-        fattail.DPMean(**{"weight": "rows", **options}).fit(np.zeros((5, 1)), person=np.arange(5))
-    with pytest.raises(ValueError, match="person="):
-        fattail.DPMean(weight="rows").fit(np.zeros((5, 1)))
-
-
 # --- forms ----------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,8 @@ import fattail
 from fattail import audit
 from fattail.audit.replays import hostile_cells
 from fattail.privacy import Budget
+from fattail.privacy.accounts import covers
+from fattail.privacy.events import total_cost
 from fattail.robust.passes import sum_over_blocks
 from fattail.rows.data import PrivateData
 from fattail.rows.order import SecretOrder
@@ -129,7 +131,8 @@ def test_reports_and_accounts_know_the_relation(name, method):
     assert report.relation == "add-remove" and (report.epsilon, report.delta) == (3.0, 1e-5)
     assert report.epsilon_spent <= 3.0 and sum(r.share for r in report.releases) == pytest.approx(1)
     assert report.releases[0].name == "number of rows"
-    assert [e for charge in account.history for e in charge.events] == list(report.events)
+    (charge,) = account.history
+    assert covers(total_cost(charge.events), total_cost(report.events))
     with pytest.raises(ValueError, match="account of its own"):
         fit(name, method, *table(name), ledger=account, relation="replace-one")
 

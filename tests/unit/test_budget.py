@@ -260,23 +260,3 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path, monkeypatch):
     folder.chmod(0o777)
     with pytest.raises(ValueError, match="TMPDIR"):
         Budget(1.0)
-
-
-@pytest.mark.parametrize(
-    ("options", "columns"),
-    [({"missing": "drop"}, 3), ({"missing": "drop"}, 1), ({"relation": "add-remove"}, 2), ({"weight": "rows"}, 1)],
-)
-def test_a_fit_in_several_charges_is_refused_before_the_first(options, columns):
-    X, person = np.random.default_rng(0).normal(size=(2000, columns)), np.arange(2000) // 2
-    with fattail.Budget(epsilon=0.5, delta=1e-5) as budget, pytest.raises(fattail.BudgetExceededError, match="this fit needs"):
-        fattail.DPMean(epsilon=1.0, **options).fit(X, person=person if "weight" in options else None)
-    assert budget.spent == 0
-    with fattail.Budget(epsilon=1.0, delta=1e-5):  # what fits is still admitted
-        fattail.DPMean(epsilon=1.0, **options).fit(X, person=person if "weight" in options else None)
-
-
-def test_a_regression_of_a_private_number_of_rows_is_refused_before_it_is_counted():
-    X = np.random.default_rng(0).normal(size=(2000, 2))
-    with fattail.Budget(epsilon=0.5, delta=1e-5) as budget, pytest.raises(fattail.BudgetExceededError):
-        fattail.DPLinearRegression(epsilon=1.0, relation="add-remove").fit(X, X[:, 0])
-    assert budget.spent == 0

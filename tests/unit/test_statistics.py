@@ -411,3 +411,32 @@ def test_groups_that_lie_apart_are_not_pulled_together():
             answer = fattail.difference(x, by=g, groups=[0, 1], random_state=seed)
             assert abs(answer.value - (x[g == 0].mean() - x[g == 1].mean())) < 0.04
             assert answer.interval[0] < 0.46 < answer.interval[1]
+
+
+def test_a_number_and_its_text_are_one_group():
+    with pytest.raises(ValueError, match="such as 1 and '1', are the same group"):
+        fattail.count(CLAIMS, by="region", groups=[1, "1"])
+
+
+def test_two_ways_to_store_an_accent_are_one_group():
+    labels = np.array(["caf\u00e9"] * 300 + ["cafe\u0301"] * 200, dtype=object)
+    for groups in (["caf\u00e9"], ["cafe\u0301"]):
+        assert abs(fattail.count({"place": labels}, by="place", groups=groups, random_state=0).value[0] - 500) < 30
+    assert len(fattail.count({"place": labels}, by="place", random_state=0).groups) == 1
+    with pytest.raises(ValueError, match="different"):
+        fattail.count({"place": labels}, by="place", groups=["caf\u00e9", "cafe\u0301"])
+
+
+def test_an_infinite_group_is_no_error():
+    assert fattail.count({"k": np.arange(50)}, by="k", groups=[float("inf"), 1], random_state=0).value.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "options", [{"by": "arm", "groups": ["a", "b"]}, {"relation": "add-remove"}], ids=["groups", "private n"]
+)
+def test_a_small_spread_far_from_zero_is_found(options):
+    rng = np.random.default_rng(0)
+    table = {"at": 1234567890.0 + rng.normal(0, 5, 4000), "arm": rng.choice(["a", "b"], 4000)}
+    answer = fattail.mean(table, "at", random_state=0, **options)
+    assert np.all(np.abs(answer.value - 1234567890.0) < 2) and np.all(np.isfinite(answer.interval))
+    assert np.all(np.diff(np.atleast_2d(answer.interval), axis=1) < 10)

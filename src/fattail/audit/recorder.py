@@ -1,11 +1,11 @@
 """Record a fit and replay it on a neighbor, without relying on anything that the library declares.
 
-The first run is recorded below the library: the input and output of every OpenDP measurement, and every byte from the system's
-random source. The second run, on a neighbor, gets the
-same outputs and the same bytes. Then
+The first run is recorded at the samplers: the input and output of every OpenDP measurement and of every draw of Laplace noise,
+and every other byte from the system's random source. The second run, on a neighbor, gets the same outputs and the same bytes.
+Then
 
-* the distance between the inputs of a measurement, put into *its own* privacy map, is what this pair of datasets spends there;
-it must not exceed the charge for the release;
+* the distance between the inputs of a sampler, put into *its own* privacy map (its scale), is what this pair of datasets spends
+  there; it must not exceed the charge for the release;
 * all that is visible of the fit (numbers, files, warnings, errors, logs, the sequence of releases)
   must be the same: both runs had the same noisy answers, so any difference came from a row.
 

@@ -19,17 +19,11 @@ class Noise:
     metric: str
     measure: str
     unit: float
-    picking: bool
 
-    def __init__(self, measurement: Any, picking: bool) -> None:
+    def __init__(self, measurement: Any) -> None:
         metric = str(measurement.input_metric)
         unit = float(measurement.map(1 if "i64" in metric else 1.0))
-        for name, value in (
-            ("metric", metric),
-            ("measure", str(measurement.output_measure)),
-            ("unit", unit),
-            ("picking", picking),
-        ):
+        for name, value in (("metric", metric), ("measure", str(measurement.output_measure)), ("unit", unit)):
             object.__setattr__(self, name, value)
 
     @property
@@ -44,15 +38,26 @@ class Noise:
         if kind == ("L2", "ZeroConcentratedDivergence"):
             moved = float(np.sum(size**2))
             return (events.Gaussian(1 / math.sqrt(2 * self.unit * moved)),) if moved else ()
-        if kind == ("L1", "MaxDivergence"):
-            # Only the index of the largest entry is seen, so a common shift of all entries is not.
-            return tuple(events.Pure(self.unit * float(m)) for m in ([width] if self.picking else size) if m)
         if kind == ("LInf", "ZeroConcentratedDivergence"):
             # The log odds of a pick move by the range of the changes: 1 or, two-sided, 2 at the map's distance of 1.
             picks, range_at_1 = len(output), 1.0 if "monotonic" in self.metric else 2.0
             eta = math.sqrt(8 * self.unit / picks) * width / range_at_1
             return (events.BoundedRange(eta, picks),) if width else ()
         raise NotImplementedError(f"what {self.kind} spends")
+
+
+@dataclass(frozen=True)
+class LaplaceCost:
+    """What two inputs of Laplace noise spend, from the scale that the sampler is given."""
+
+    scale: float
+    picking: bool
+    """Only the index of the largest entry is seen, so a common shift of all entries is not."""
+
+    def __call__(self, ours: Any, theirs: Any, output: Any) -> tuple[events.Event, ...]:
+        change = np.ravel(ours).astype(object) - np.ravel(theirs).astype(object)
+        moved = [max(change) - min(change)] if self.picking else np.abs(change)
+        return tuple(events.Pure(float(m) / self.scale) for m in moved if m)
 
 
 @dataclass(frozen=True)

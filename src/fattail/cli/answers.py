@@ -135,7 +135,7 @@ def _text(page: Card) -> str:
     if "p-value" in page.facts:
         screen.print(f"p-value {page.facts['p-value']:.3g}")
     promise = "seeded: NOT private" if r.seeded else f"({r.epsilon:g}, {r.delta:g})-differentially private"
-    screen.print(f"{promise}, {r.relation} {r.unit}, {r.numerics} numerics")
+    screen.print(f"{promise}, {r.relation} {r.protected}, {r.numerics} numerics")
     if page.account:
         left, limit = page.account["remaining"], page.account["epsilon"]
         screen.print(f"account '{page.account['name']}': {left:.4g} of epsilon {limit:g} left")

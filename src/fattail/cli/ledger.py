@@ -71,7 +71,8 @@ def history(path: LedgerPath, account: Account = None, json: AsJson = False) -> 
         return
     table = Table("account", "at (UTC)", "user", "what", "data", "protects", "epsilon after")
     for line in lines:
-        texts = (*(str(line[k]) for k in ("user", "label", "data")), f"{line['unit']}, {line['relation']}")
+        unit = f"{line['unit']} ({line['person']})" if line["person"] else line["unit"]
+        texts = (*(str(line[k]) for k in ("user", "label", "data")), f"{unit}, {line['relation']}")
         table.add_row(str(line["account"]), str(line["at"])[:19], *texts, f"{line['epsilon_after']:.4g}")
     out.print(table)
 

@@ -14,6 +14,7 @@ from scipy import sparse
 from fattail.cli import files
 from fattail.cli.paying import reading_bar
 from fattail.rows.named import NamedColumns
+from fattail.rows.persons import Ids
 from fattail.rows.sources import Chunks
 
 # Tables up to this size are held in memory.
@@ -68,9 +69,8 @@ class Reading:
 
     def ids(self, person: str) -> Any:
         """The ids of persons; they are text in a text file."""
-        return NamedColumns(self.path, labels=[person], delimiter=self.delimiter, quoted_newlines=self.quoted_newlines).ids(
-            person
-        )
+        columns = NamedColumns(self.path, labels=[person], delimiter=self.delimiter, quoted_newlines=self.quoted_newlines)
+        return Ids(columns.ids(person), person)
 
     def sparse(self, dimension: int) -> Rows:
         """An svmlight file."""

@@ -18,13 +18,15 @@ from fattail._tools.threads import thread_count
 from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
 from fattail.estimators.parameters import check_type
 from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
-from fattail.privacy.counting import counted
+from fattail.privacy.advance import Advance, pay
+from fattail.privacy.counting import count_claims, counted
 from fattail.privacy.noise import noise_source
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import array_of, rows_of, take_target, target_of
 from fattail.rows.frames import Columns, is_column, is_frame
 from fattail.rows.missing import HOW, missing_in_words, without_missing
+from fattail.rows.persons import Ids
 from fattail.rows.sources import is_stream
 
 RELATIONS = ("replace-one", "add-remove")
@@ -178,7 +180,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(person, str):
             if not is_frame(X):
                 raise ValueError(f"person={person!r} names a column, and the rows have no named columns: pass an array of ids")
-            X, person = take_target(X, person)
+            X, ids = take_target(X, person)
+            person = Ids(ids, person)
         if isinstance(y, str) and is_frame(X):
             X, y = take_target(X, y)
         rows = rows_of(X)
@@ -222,30 +225,42 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.asarray(data.columns, dtype=object)
         return data
 
-    def _admit(self, data: PrivateData, share: float = 1.0, seed: int = 0) -> tuple[PrivateData, Curator]:
-        """The data that a method may use, and the curator of its releases, for a ``share`` of the budget."""
+    def _admit(self, data: PrivateData) -> tuple[PrivateData, Curator]:
+        """The data that a method may use, and the curator of its releases."""
         if not self._n_is_private():
             self._announce(data)
-            return data, self._curator(data, share, seed)
+            return data, Curator(self.epsilon, self.delta, ledger=self.ledger, **self._terms(data))
+        (advances,) = self._paid(data, 1)
+        return self._counted(data, advances, (self.epsilon, self.delta))
+
+    def _paid(self, data: PrivateData, parts: int) -> list[tuple[Advance, Advance]]:
+        """One charge for a fit of so many equal parts, each of which releases its number of rows first."""
+        epsilon, delta = self.epsilon / parts, self.delta / parts
+        claims = count_claims(epsilon, delta, pure=self._is_pure(data.d if parts == 1 else 1, epsilon, delta))
+        terms = self._terms(data)
+        paid = pay(self.ledger, claims * parts, terms["label"], claim=(self.epsilon, self.delta), subject=terms["subject"])
+        return list(zip(paid[::2], paid[1::2], strict=True))
+
+    def _is_pure(self, d: int, epsilon: float, delta: float) -> bool:
+        """Whether the plan for d columns consists of pure releases only."""
+        return False
+
+    def _counted(
+        self, data: PrivateData, advances: tuple[Advance, Advance], claim: tuple[float, float], seed: int = 0
+    ) -> tuple[PrivateData, Curator]:
+        """The data with a released number of rows, and the curator of what follows."""
         swing = 0.5 if self.relation == "add-remove" else 1.0
-        data, curator = counted(data, *self._budget(share), swing=swing, **self._terms(data, seed))
+        data, curator = counted(data, advances, claim=claim, swing=swing, **self._terms(data, seed))
         self._announce(data)
         return data, curator
 
-    def _curator(self, data: PrivateData, share: float = 1.0, seed: int = 0) -> Curator:
-        return Curator(*self._budget(share), **self._terms(data, seed))
-
-    def _budget(self, share: float) -> tuple[float, float]:
-        return share * self.epsilon, share * self.delta
-
-    def _terms(self, data: PrivateData, seed: int) -> dict[str, Any]:
-        """The curator's parameters other than the budget."""
+    def _terms(self, data: PrivateData, seed: int = 0) -> dict[str, Any]:
+        """The curator's parameters other than the budget and the account."""
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return {
             "random_state": None if self.random_state is None else int(self.random_state) + seed,
-            "ledger": self.ledger,
             "label": f"{type(self).__name__}(method={self.method!r})",
-            "subject": Subject.of(names, unit=data.unit, relation=self.relation),
+            "subject": Subject.of(names, relation=self.relation, person=data.person),
         }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,17 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fattail._tools.numbers import TINY
 from fattail.algorithms.auto.mean import adaptive_mean
-from fattail.algorithms.auto.weighted_mean import SHARES, mean_of_rows
 from fattail.algorithms.papers.dpem2020 import BETA, local_mean, smoothed_mean
 from fattail.algorithms.papers.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.papers.wang2020 import trimmed_mean
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.algorithms.parts.estimates import Estimate, additive
+from fattail.algorithms.parts.estimates import Estimate, additive, pure_is_better
 from fattail.estimators.base import PrivateEstimator
 from fattail.estimators.documentation import documented
 from fattail.privacy import Curator, check_budget, gaussian_multiplier
-from fattail.privacy.counting import count_claims
-from fattail.privacy.room import check_room
 from fattail.robust import Smooth
 from fattail.robust.base import check_scale
 from fattail.rows.data import PrivateData
@@ -63,9 +59,6 @@ class DPMean(PrivateEstimator):
     missing : {"error", "zero", "drop"}
         How cells that are not finite numbers are handled. "error": the table is refused. "zero": they count as 0. "drop": the
         mean of a column is that of its present cells, whose number is private; the columns divide the budget.
-    weight : {"persons", "rows"}
-        What has weight one, with ``person=``. "rows" is the mean over rows, up to a private cap on the rows per person beyond
-        which a person's rows count less; for method "auto", the relation "replace-one" and no dropped rows.
 
     Attributes
     ----------
@@ -109,7 +102,6 @@ class DPMean(PrivateEstimator):
     moment_bound: ArrayLike | str = "auto"
     groups: int = 1
     confidence: float = 0.95
-    weight: str = "persons"
 
     mean_: Floats = field(init=False)
     interval_: Floats = field(init=False)
@@ -130,42 +122,31 @@ class DPMean(PrivateEstimator):
         self
         """
         self._check_parameters()
-        if self.weight == "rows" and person is None:
-            raise ValueError('weight="rows" is for person=: without it every row counts once anyway')
         if self.missing == "drop":
             X = gathered(X)
         data = self._private_data(X, person=person, ensure_all_finite=self.missing != "drop")
-        if self.weight == "rows":
-            return self._fit_rows(data)
-        parts = [data.column(j) for j in range(data.d)] if self.missing == "drop" else [data]
-        if len(parts) > 1:
-            claims = count_claims(*self._budget(1 / len(parts))) * len(parts)
-            check_room(self.ledger, claims, gaussian=self.method != "auto")
-        for j, part in enumerate(parts):
-            self._fit_part(part.averages(), j, len(parts))
+        if self.missing == "drop" and data.d > 1:
+            return self._fit_columns(data)
+        data, curator = self._admit(data.column(0).averages() if self.missing == "drop" else data.averages())
+        estimate = self._algorithm(None)(curator, data)
+        self.mean_, self.interval_, self.privacy_ = estimate.value, estimate.interval(self.confidence), curator.report()
         return self
 
-    def _fit_rows(self, data: PrivateData) -> DPMean:
-        """Fit with ``weight="rows"``: every row counts once, up to a cap on the rows per person."""
-        seeds = itertools.count(0, _NEXT_SEED)
-        self._announce(data)
-        check_room(self.ledger, [self._budget(share) for share in SHARES.all])
-        self.mean_, self.interval_, reports = mean_of_rows(
-            lambda share: self._curator(data, share, next(seeds)), data, self.confidence
-        )
-        report = reports[0].then(reports[1], (reports[0].epsilon + reports[1].epsilon, reports[1].delta))
-        self.privacy_ = report.then(reports[2], (self.epsilon, self.delta))
+    def _fit_columns(self, data: PrivateData) -> DPMean:
+        """Fit each column on its own rows, with an equal part of the budget; one charge pays for all."""
+        d, means, intervals = data.d, [], []
+        for j, advances in enumerate(self._paid(data, d)):
+            part, curator = self._counted(data.column(j).averages(), advances, (self.epsilon / d, self.delta / d), j * _NEXT_SEED)
+            estimate = self._algorithm(j)(curator, part)
+            means.append(estimate.value)
+            intervals.append(estimate.interval(self.confidence))
+            report = curator.report()
+            self.privacy_ = self.privacy_.then(report, (self.epsilon * (j + 1) / d, self.delta * (j + 1) / d)) if j else report
+        self.mean_, self.interval_ = np.concatenate(means), np.concatenate(intervals)
         return self
 
-    def _fit_part(self, data: PrivateData, j: int, parts: int) -> None:
-        """Fit part j of the columns with its share of the budget."""
-        data, curator = self._admit(data, 1 / parts, j * _NEXT_SEED)
-        estimate = self._algorithm(j if parts > 1 else None)(curator, data)
-        value, interval, report = estimate.value, estimate.interval(self.confidence), curator.report()
-        if j:
-            value, interval = np.append(self.mean_, value), np.concatenate([self.interval_, interval])
-            report = self.privacy_.then(report, (self.epsilon * (j + 1) / parts, self.delta * (j + 1) / parts))
-        self.mean_, self.interval_, self.privacy_ = value, interval, report
+    def _is_pure(self, d: int, epsilon: float, delta: float) -> bool:
+        return pure_is_better(d, epsilon, delta)
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
@@ -194,13 +175,6 @@ class DPMean(PrivateEstimator):
             raise ValueError(f"confidence must lie in (0, 1), got {self.confidence!r}")
         if self.method == "local" and is_auto(self.moment_bound) and not self._is_default("confidence"):
             raise ValueError("confidence is not used by method='local' without moment_bound: it gives no interval")
-        if self.weight not in ("persons", "rows"):
-            raise ValueError(f"weight must be 'persons' or 'rows', got {self.weight!r}")
-        if self.weight == "rows" and (self.method != "auto" or self._n_is_private()):
-            raise ValueError(
-                'weight="rows" needs method="auto", relation="replace-one" and missing="error" or "zero"; '
-                'weight="persons" works with all'
-            )
         if self.groups < 1 or self.groups % 2 == 0:
             raise ValueError(f"groups must be odd and positive, got {self.groups!r}")
         if self.method in ("smoothed", "local") and not is_auto(self.moment) and self.moment != 2:

@@ -216,6 +216,31 @@ class Balance:
         return addition, gaussian, concentrated
 
 
+def covers(charged: Cost, spent: Cost) -> bool:
+    """Whether a charge is at least what was spent, by every route of an account.
+
+    Parameters
+    ----------
+    charged : Cost
+        Pure, or Gaussian with a claim that what was spent satisfies as well.
+    spent : Cost
+
+    Examples
+    --------
+    >>> from fattail.privacy.events import Gaussian, Pure
+    >>> covers(Pure(1.0).cost(), Pure(0.5, 2).cost()), covers(Pure(1.0).cost(), Gaussian(9.0).cost())
+    (True, False)
+    """
+    if spent.rho or spent.renyi or spent.delta or spent.slack > charged.slack:
+        return False
+    pure = not charged.mu2
+    return (
+        (not pure or (not spent.mu2 and spent.pure_epsilon <= charged.pure_epsilon))
+        and add_up(spent.mu2, spent.pure_mu2) <= charged.mu2 + charged.pure_mu2
+        and add_up(spent.mu2 / 2, spent.pure_rho) <= charged.mu2 / 2 + charged.pure_rho
+    )
+
+
 def _counted(epsilon: float, delta: float) -> Claim:
     """What is left of (epsilon, delta) after the difference between the sampled noise and the noise in the proof is
     subtracted."""

@@ -30,15 +30,25 @@ def _number(name: str, value: Any) -> float:
     raise ValueError(f"{name} must be a number, got {str(value)[:40]!r}")
 
 
-def largest_rho(events: Callable[[float], Sequence[Event]], epsilon: float, delta: float) -> float:
-    """Largest ``rho`` for which ``events(rho)`` is (epsilon, delta)-DP, on the safe side.
+def largest_rho(
+    events: Callable[[float], Sequence[Event]],
+    epsilon: float,
+    delta: float,
+    allowed: Callable[[Sequence[Event]], bool] = lambda _: True,
+) -> float:
+    """Largest ``rho`` for which ``events(rho)`` is (epsilon, delta)-DP and allowed, on the safe side.
 
     ``events`` maps a common budget, in units of zero-concentrated DP, to the releases it
     pays for; more budget must mean less noise. The answer is within 1e-10 of the largest.
     """
     epsilon, delta = check_budget(epsilon, delta)
+
+    def small_enough(rho: float) -> bool:
+        planned = events(rho)
+        return satisfies(planned, epsilon, delta) and allowed(planned)
+
     low, high = -70.0, 20.0
-    if not satisfies(events(math.exp(low)), epsilon, delta):
+    if not small_enough(math.exp(low)):
         raise ValueError(
             f"no amount of noise makes this plan (epsilon={epsilon:g}, delta={delta:g})-private: it needs delta > 0"
             if delta == 0
@@ -46,7 +56,7 @@ def largest_rho(events: Callable[[float], Sequence[Event]], epsilon: float, delt
         )
     while high - low > 1e-10:
         mid = (low + high) / 2
-        low, high = (mid, high) if satisfies(events(math.exp(mid)), epsilon, delta) else (low, mid)
+        low, high = (mid, high) if small_enough(math.exp(mid)) else (low, mid)
     return math.exp(low)
 
 

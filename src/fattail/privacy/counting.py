@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from fattail.privacy.accounts import Claim
+from fattail.privacy.advance import Advance
 from fattail.privacy.bounded import Bounded
-from fattail.privacy.curator import Account, Curator
+from fattail.privacy.curator import Curator
 from fattail.privacy.ledger import Subject
 from fattail.privacy.mechanisms import Laplace
-from fattail.privacy.room import check_room
 from fattail.rows.data import PrivateData
 
 
@@ -23,52 +23,62 @@ class CountShares:
     """Share of epsilon that the number of rows gets (``benchmarks/tuning/counts.py``: 1.2 times the error at n epsilon of 1,000
     with a third of it, no less with half as much again). The error of a mean from this release is its relative error times the
     distance of the mean from its center."""
-    delta: float = 0.45
-    """Share of delta that the plan after it gets. An account of the fit's own limits divides its delta among routes
-    (`fattail.privacy.accounts.KINDS`), of which 0.48 are for Gaussian releases: so the charge after the count fits into it."""
 
 
 SHARES = CountShares()
+# What is left of epsilon after the count, so that the sum of both is not above it, whatever rounds.
+_ROUNDED_DOWN = 1 - 2.0**-40
 # The count has a seed of its own, so that its noise differs from that of later releases.
 _OTHER_SEED = 1 << 40
 
 
-def count_claims(epsilon: float, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The part of the budget that the number of rows gets, and the part of everything after."""
-    return (SHARES.count * epsilon, 0.0), (epsilon - SHARES.count * epsilon, SHARES.delta * delta)
+def count_claims(epsilon: float, delta: float, *, pure: bool) -> tuple[tuple[Claim, bool], tuple[Claim, bool]]:
+    """Claims for `pay`: of the number of rows, and of the plan after it."""
+    count = SHARES.count * epsilon
+    return ((count, 0.0), True), (((epsilon - count) * _ROUNDED_DOWN, 0.0 if pure else delta), pure)
 
 
 def counted(
     data: PrivateData,
-    epsilon: float,
-    delta: float,
+    advances: tuple[Advance, Advance],
     *,
+    claim: Claim,
     swing: float,
     random_state: int | None,
-    ledger: Account | None,
     label: str,
     subject: Subject,
 ) -> tuple[PrivateData, Curator]:
     """The data with a released number of rows, and the curator of everything after.
 
+    Parameters
+    ----------
+    data : PrivateData
+    advances : pair of Advance
+        Paid for the claims of `count_claims`.
+    claim : (epsilon, delta)
+        Of both together.
+    swing : float
+        Sensitivity of a bounded sum over that under replacement.
+    random_state, label, subject
+        As for a curator.
+
     Notes
     -----
     *Privacy.* Adding, removing or replacing one row (person) changes the number by at most one: Laplace noise
-    for ``SHARES.count`` of epsilon. The plan after it satisfies the rest of epsilon and a part of delta, whatever number was
+    for ``SHARES.count`` of epsilon. The plan after it satisfies the rest of epsilon and all of delta, whatever number was
     released. By basic composition both together satisfy the claim. Proof: ``counting.proof.md``.
     """
-    before, left = count_claims(epsilon, delta)
-    options: dict[str, Any] = {"ledger": ledger, "subject": subject}
+    before, left = advances
     first = Curator(
-        *before,
+        *before.claim,
         random_state=None if random_state is None else int(random_state) + _OTHER_SEED,
         label=f"{label}: number of {subject.unit}s",
-        **options,
+        subject=subject,
+        advance=before,
     )
     release = Laplace(f"number of {subject.unit}s")
-    check_room(ledger, (before, left))
     first.plan(release)
     told = first.release(release, Bounded(np.array([data._number()]), 1.0, "l1"))
     n, noise = max(round(float(told[0])), 1), np.sqrt(2.0) * first.noise(release)
-    after = Curator(*left, random_state=random_state, label=label, prior=first, claim=(epsilon, delta), **options)
+    after = Curator(*left.claim, random_state=random_state, label=label, subject=subject, prior=first, claim=claim, advance=left)
     return data.counted(n, float(noise), swing=swing), after

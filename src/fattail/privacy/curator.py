@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate
@@ -14,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.privacy.accountant import epsilon_of
+from fattail.privacy.accounts import covers
+from fattail.privacy.advance import Advance
 from fattail.privacy.bounded import Bounded, PrivacyError
 from fattail.privacy.budget import open_budgets
 from fattail.privacy.calibration import check_budget, largest_rho
-from fattail.privacy.events import Event
+from fattail.privacy.events import Event, total_cost
 from fattail.privacy.ledger import Subject, charge_all
 from fattail.privacy.listeners import announce
 from fattail.privacy.mechanisms import Mechanism, SmoothNoise, SubsampledGaussian
@@ -65,6 +68,8 @@ class Curator:
         instead of ranks, and the report covers both.
     claim : tuple of float, optional
         The claim for both together; only with ``prior``.
+    advance : Advance, optional
+        A charge that was made before. The plan stays within it, and nothing is charged again.
 
     Examples
     --------
@@ -94,8 +99,12 @@ class Curator:
         subject: Subject | None = None,
         prior: Curator | None = None,
         claim: tuple[float, float] | None = None,
+        advance: Advance | None = None,
     ) -> None:
         self.epsilon, self.delta = check_budget(epsilon, delta)
+        if advance is not None and advance.claim != (self.epsilon, self.delta):
+            raise PrivacyError(f"the advance is for {advance.claim}, not for {(self.epsilon, self.delta)}")
+        self._advance = advance
         self._prior, self._claim = prior, claim or (self.epsilon, self.delta)
         if ledger is not None and not hasattr(ledger, "charge"):
             raise ValueError(f"ledger must be an account (Ledger(path).open(...)) or a Budget, got {type(ledger).__name__}")
@@ -122,11 +131,12 @@ class Curator:
         names = [m.name for m in mechanisms]
         if not mechanisms or len(set(names)) < len(names):
             raise ValueError(f"a plan needs at least one mechanism and distinct names, got {names}")
-        self._unit = _calibrated(mechanisms, self.epsilon, self.delta)
+        charged = None if self._advance is None else self._advance.use()
+        self._unit = _calibrated(mechanisms, self.epsilon, self.delta, charged)
         for m in mechanisms:
             m.validate(m.rho(self._unit))
         accounts = (*open_budgets(), *([] if self._ledger is None else [self._ledger]))
-        if accounts:
+        if accounts and charged is None:
             events = tuple(m.event(self._unit) for m in mechanisms)
             charge_all(accounts, events, self._label, claim=(self.epsilon, self.delta), subject=self._subject)
         self._plan = mechanisms
@@ -263,6 +273,7 @@ class Curator:
             self.delta,
             min(_spent(self.events, self.delta), self.epsilon),
             unit=self._subject.unit,
+            person=self._subject.person,
             relation=self._subject.relation,
             releases=records,
             numerics="exact" if exact else "idealized",
@@ -300,8 +311,11 @@ class Curator:
 
 
 @lru_cache(maxsize=256)
-def _calibrated(mechanisms: tuple[Mechanism, ...], epsilon: float, delta: float) -> float:
-    return largest_rho(lambda unit: [m.event(unit) for m in mechanisms], epsilon, delta)
+def _calibrated(mechanisms: tuple[Mechanism, ...], epsilon: float, delta: float, charged: Event | None) -> float:
+    def allowed(events: Sequence[Event]) -> bool:
+        return charged is None or covers(charged.cost(), total_cost(events))
+
+    return largest_rho(lambda unit: [m.event(unit) for m in mechanisms], epsilon, delta, allowed)
 
 
 @lru_cache(maxsize=256)

@@ -38,17 +38,23 @@ class Subject:
         Fingerprint of schema and source, not of rows.
     columns : tuple of str
     unit, relation : str
-        What is protected and which datasets are neighbors. An account keeps to one of each.
+        What is protected ("row" or "person") and which datasets are neighbors. An account keeps to one of each.
+    person : str or None
+        The column that identifies persons, and empty for ids without a name. An account keeps to one. None for rows, and for
+        charges that older versions wrote.
     """
 
     data: str = ""
     columns: tuple[str, ...] = ()
     unit: str = "row"
     relation: str = "replace-one"
+    person: str | None = None
 
     @classmethod
-    def of(cls, columns: Sequence[object], source: str = "", *, unit: str = "row", relation: str = "replace-one") -> Subject:
-        """The subject of a table with these columns.
+    def of(
+        cls, columns: Sequence[object], source: str = "", *, relation: str = "replace-one", person: str | None = None
+    ) -> Subject:
+        """The subject of a table with these columns; ``person`` as in the class, None if rows are protected.
 
         Examples
         --------
@@ -56,7 +62,26 @@ class Subject:
         ('age', 'cost')
         """
         names = tuple(str(c) for c in columns)
-        return cls(sha256(json.dumps([source, names]).encode()).hexdigest()[:16], names, unit, relation)
+        data = sha256(json.dumps([source, names]).encode()).hexdigest()[:16]
+        return cls(data, names, "row" if person is None else "person", relation, person)
+
+    @property
+    def protects(self) -> str:
+        """Unit and relation in words.
+
+        Examples
+        --------
+        >>> Subject.of(["cost"], person="patient").protects
+        "each person of column 'patient' (replace-one)"
+        """
+        who = "" if self.person is None else f" of column {self.person!r}" if self.person else " of ids without a column name"
+        return f"each {self.unit}{who} ({self.relation})"
+
+    def agrees(self, other: Subject) -> bool:
+        """Whether charges for both protect the same: losses of different units must not be added up."""
+        if (self.unit, self.relation) != (other.unit, other.relation):
+            return False
+        return None in (self.person, other.person) or spelling(str(self.person)) == spelling(str(other.person))
 
 
 @dataclass(frozen=True)
@@ -116,7 +141,11 @@ class _Account:
 
     @property
     def subject(self) -> Subject | None:
-        return self.charges[0][0].subject if self.charges else None
+        """What the account protects, as its first charge says, and the first one that names the column of persons."""
+        if not self.charges:
+            return None
+        names = (charge.subject.person for charge, _ in self.charges if charge.subject.person is not None)
+        return dataclasses.replace(self.charges[0][0].subject, person=next(names, None))
 
 
 class Ledger:
@@ -209,6 +238,8 @@ class Ledger:
                     states.append((name, balance.epsilon, balance.spent, balance.charges))
                     if balance.charges and not balance.admitted:
                         problems.append(f"account {name!r} holds charges beyond its limit")
+                    if not all(account.subject.agrees(charge.subject) for charge, _ in account.charges if account.subject):
+                        problems.append(f"account {name!r} holds charges for different units, which do not add up")
                 notes += pages.notes()
         except ValueError as error:
             problems += [] if str(error) in problems else [str(error)]
@@ -280,10 +311,11 @@ class LedgerAccount:
         with self.ledger._chain.writing() as pages:
             account = _known(accounts_of(pages, self.ledger.path), self)
             kept = account.subject or subject
-            if (kept.unit, kept.relation) != (subject.unit, subject.relation):
+            if not kept.agrees(subject):
+                hint = "" if subject.person != "" or not kept.person else f" (or name the ids: person={kept.person!r})"
                 raise ValueError(
-                    f"account {self.name!r} protects each {kept.unit} ({kept.relation}); a charge for each "
-                    f"{subject.unit} ({subject.relation}) needs an account of its own"
+                    f"account {self.name!r} protects {kept.protects}; a charge for {subject.protects} needs an account of its "
+                    f"own{hint}"
                 )
             before, after = account.balance, account.balance.plus(total_cost(events), claim)
             if not after.admitted:
@@ -368,7 +400,14 @@ def title(account: LedgerAccount) -> str:
 
 
 def _charge(body: Body) -> Charge:
-    subject = Subject(str(body["data"]), tuple(map(str, body["columns"])), str(body["unit"]), str(body["relation"]))
+    person = body.get("person")  # versions before names were kept have none
+    subject = Subject(
+        str(body["data"]),
+        tuple(map(str, body["columns"])),
+        str(body["unit"]),
+        str(body["relation"]),
+        None if person is None else str(person),
+    )
     events = tuple(map(Event.from_dict, body["events"]))
     if not events:
         raise ValueError("a charge without events")

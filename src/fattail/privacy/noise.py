@@ -2,9 +2,9 @@
 
 Noise of a public scale is sampled on the integers: a release is an int64 vector (exact sums, or
 floats that ``mechanisms`` put on a grid tied to the noise), and noise is an integer too. Noise of
-a private scale is a real number that is rounded once (``exact``). OpenDP's samplers draw from
-OpenSSL's generator, which the system seeds; ``exact`` draws from the system itself. ``noise.proof.md`` covers forked processes
-and cloned machines.
+a private scale is a real number that is rounded once (``exact``). Gaussian noise and selections are OpenDP's, which draws from
+OpenSSL's generator, seeded by the system; Laplace noise (``geometric``) and ``exact`` draw from the system itself.
+``noise.proof.md`` covers forked processes and cloned machines.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fattail._tools.threads import run_parallel, thread_count
 from fattail.privacy.events import DISCRETE_SLACK
 from fattail.privacy.exact import smooth_noise
+from fattail.privacy.geometric import discrete_laplace
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -57,7 +58,7 @@ def check_discrete_gaussian(size: int, scale: float) -> None:
 
 
 class SecureNoise:
-    """Exact samplers: OpenDP's for noise of a public scale, ``exact`` for a private one."""
+    """Exact samplers: OpenDP's for Gaussian noise and selections, our own for Laplace noise and for a private scale."""
 
     numerics = "exact"
     seeded = False
@@ -67,8 +68,7 @@ class SecureNoise:
         return discrete_gaussian(value, scale)
 
     def laplace(self, value: Integers, scale: float) -> Integers:
-        dp = _opendp()
-        return _apply(dp.m.make_laplace(_integers(), dp.l1_distance(T=float), scale=scale), value)
+        return discrete_laplace(os.urandom, value, scale)
 
     def top_k(self, scores: Integers, k: int, scale: float, monotone: bool) -> NDArray[np.intp]:
         dp = _opendp()

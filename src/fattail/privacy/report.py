@@ -38,6 +38,8 @@ class PrivacyReport:
         Proved cost of the releases at ``delta``; never above ``epsilon``.
     unit, relation : str
         What is protected, and which datasets are neighbors.
+    person : str or None
+        The column that identifies persons; empty for ids without a name, None where rows are protected.
     releases : tuple of ReleaseRecord
     numerics : str
         "exact" if sampling and sums are exact on the integers, "idealized" if the proof
@@ -58,6 +60,18 @@ class PrivacyReport:
     seeded: bool = False
     events: tuple[Event, ...] = ()
     label: str = ""
+    person: str | None = None
+
+    @property
+    def protected(self) -> str:
+        """The unit, with the column that identifies it.
+
+        Examples
+        --------
+        >>> PrivacyReport(1.0, 0.0, 1.0, unit="person", person="patient").protected
+        "person of column 'patient'"
+        """
+        return f"{self.unit} of column {self.person!r}" if self.person else self.unit
 
     def then(self, later: PrivacyReport, claim: tuple[float, float]) -> PrivacyReport:
         """The combined report of this fit and a later one; ``claim`` is at least the sum of both. Shares are of epsilon."""
@@ -78,13 +92,14 @@ class PrivacyReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain types only, ready for JSON."""
         plain = {
-            k: getattr(self, k) for k in ("label", "epsilon", "delta", "epsilon_spent", "unit", "relation", "numerics", "seeded")
+            k: getattr(self, k)
+            for k in ("label", "epsilon", "delta", "epsilon_spent", "unit", "person", "relation", "numerics", "seeded")
         }
         return plain | {"releases": [asdict(r) for r in self.releases], "events": [e.to_dict() for e in self.events]}
 
     def __str__(self) -> str:
         lines = [
-            f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.relation} {self.unit}, "
+            f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.relation} {self.protected}, "
             f"{self.numerics} numerics" + (", seeded: not private" if self.seeded else "")
         ]
         for r in self.releases:
@@ -107,7 +122,7 @@ class PrivacyReport:
             tag(
                 "p",
                 f"(\u03b5 = {self.epsilon:g}, \u03b4 = {self.delta:g})-differentially private; "
-                f"unit: {self.unit}, relation: {self.relation}, numerics: {self.numerics}",
+                f"unit: {self.protected}, relation: {self.relation}, numerics: {self.numerics}",
             ),
             tag("p", tag("b", "Seeded noise: reproducible, not private.")) if self.seeded else None,
             tag(

@@ -118,7 +118,7 @@ class Card:
                 "subtract it. Fit again without one before you share this page."
             )
         return (
-            f"{_neighbors(r.unit, r.relation)}: no outcome of this computation becomes more than "
+            f"{_neighbors(r.protected, r.relation)}: no outcome of this computation becomes more than "
             f"{math.exp(min(r.epsilon, 700.0)):.3g} times as likely, or as unlikely, up to a total probability of {r.delta:g}. "
             f"Someone who knows all other {r.unit}s and finds two contents of this one equally likely is at most "
             f"{100 * _posterior(r.epsilon):.0f} % sure of either after reading this page. What many people have in common "
@@ -232,7 +232,7 @@ def _known(*numbers: float) -> tuple[float | None, ...]:
 
 def _neighbors(unit: str, relation: str) -> str:
     """The neighbor relation, as the beginning of a sentence."""
-    who = "person, with all their rows," if unit == "person" else unit
+    who = f"{unit}, with all their rows," if unit.startswith("person") else unit
     if relation == "add-remove":
         return f"Add any one {who} to the data, or take one away"
     return f"Replace any one {who} of the data by anything"

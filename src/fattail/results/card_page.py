@@ -25,7 +25,7 @@ def card_html(card: Card) -> Html:
     facts = (
         _fact("epsilon", f"{r.epsilon:g}", "privacy loss claimed"),
         _fact("delta", f"{r.delta:g}", "probability outside the claim"),
-        _fact("unit", r.unit, f"neighbors: {r.relation}, number of {r.unit}s {_PUBLIC.get(r.relation, '')}"),
+        _fact("unit", r.protected, f"neighbors: {r.relation}, number of {r.unit}s {_PUBLIC.get(r.relation, '')}"),
         _fact("numerics", r.numerics, _NUMERICS.get(r.numerics)),
         _fact("noise", "seeded" if r.seeded else "secure", "not private" if r.seeded else "drawn by the operating system"),
         *(_fact(k, _number(v)) for k, v in card.facts.items()),

@@ -205,7 +205,8 @@ def report_from_dict(data: Mapping[str, Any]) -> PrivacyReport:
 
 def _checked(cls: Any, content: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record, each of its declared type."""
-    kinds: dict[str, Any] = {"float": numbers.Real, "float | None": numbers.Real | None, "int": int, "str": str, "bool": bool}
+    kinds: dict[str, Any] = {"float": numbers.Real, "float | None": numbers.Real | None, "int": int, "bool": bool}
+    kinds |= {"str": str, "str | None": str | None}
     for field in fields(cls):
         kind = kinds.get(str(field.type))
         value = content.get(field.name)

@@ -77,8 +77,8 @@ class Release:
             lines.append(f"p = {self.p_value:.3g}")
         p = self.privacy
         lines.append(
-            f"{100 * self.confidence:g} % intervals; ({p.epsilon:g}, {p.delta:g})-differentially private, {p.relation} {p.unit}"
-            + (", seeded: not private" if p.seeded else "")
+            f"{100 * self.confidence:g} % intervals; ({p.epsilon:g}, {p.delta:g})-differentially private, "
+            f"{p.relation} {p.protected}" + (", seeded: not private" if p.seeded else "")
         )
         return "\n".join(map(for_terminal, lines))
 

@@ -80,7 +80,7 @@ class Summary:
         report = model.privacy_
         title = (
             f"{type(model).__name__}(method={model.method!r}): {len(shown)} of {coefficient.size} columns, "
-            f"({report.epsilon:g}, {report.delta:g})-differentially private, unit {report.unit}, {report.relation}"
+            f"({report.epsilon:g}, {report.delta:g})-differentially private, unit {report.protected}, {report.relation}"
         )
         labels, values, errors = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(labels, np.array(values, dtype=float), np.array(errors, dtype=float), confidence, joint, title)

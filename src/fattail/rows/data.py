@@ -17,7 +17,7 @@ from fattail.rows.classes import Labels
 from fattail.rows.missing import OneColumn, treated
 from fattail.rows.order import Fold, Sample
 from fattail.rows.passes import Block, cut, picked
-from fattail.rows.persons import Persons
+from fattail.rows.persons import Persons, column_of
 from fattail.rows.source import Arrays, Chunk, Reader, in_memory
 from fattail.rows.sources import as_source
 
@@ -80,6 +80,7 @@ class PrivateData:
         self._source = as_source(X, y, labels, person, missing)
         self.n, self.d = self._source.n, self._source.d
         self.unit = "row" if person is None else "person"  # what n counts, and what is protected
+        self.person = None if person is None else column_of(person)  # the column that identifies persons
         self.is_counted = missing != "drop"  # False if the number of complete rows is private and not released yet
         self.count_noise = 0.0  # standard deviation of n, if n is a release
         self.swing = 1.0  # sensitivity of a bounded sum, relative to that of replacing a row: 1, or 1/2 for add-remove
@@ -158,31 +159,6 @@ class PrivateData:
             return self
         other = copy.copy(self)
         other._source = as_source(self._source.averages())
-        return other
-
-    def row_counts(self) -> PrivateData:
-        """The number of rows of each person."""
-        return self._of_persons(lambda persons: persons.row_counts()[:, None])
-
-    def weighted(self, cap: float, center: NDArray[np.float64]) -> PrivateData:
-        """For each person, ``w (x - center)`` and w: x the mean of their rows, w their number over ``cap``, at most 1."""
-
-        def columns(persons: Persons) -> NDArray[np.float64]:
-            weight = np.minimum(persons.row_counts() / cap, 1.0)[:, None]
-            means = persons.averages()
-            with np.errstate(all="ignore"):
-                dense = np.asarray(means.toarray() if hasattr(means, "toarray") else means, dtype=np.float64)
-                return np.concatenate([weight * (dense - center), weight], axis=1)
-
-        return self._of_persons(columns)
-
-    def _of_persons(self, columns: Callable[[Persons], NDArray[Any]]) -> PrivateData:
-        """Data with one row per person."""
-        if not isinstance(self._source, Persons):
-            raise ValueError("the rows have no persons")
-        other = copy.copy(self)
-        other._source = Arrays(np.asarray(columns(self._source), dtype=np.float64))
-        other.d = other._source.d
         return other
 
     def chosen(self, columns: NDArray[np.intp]) -> PrivateData:

@@ -21,7 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.rows.frames import Columns, as_array, cells_of, is_column, is_frame, is_text, kind_of, library
+from fattail.rows.frames import (
+    Columns,
+    as_array,
+    cells_of,
+    holds_whole_numbers,
+    is_column,
+    is_frame,
+    is_text,
+    kind_of,
+    library,
+    whole_numbers,
+)
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -317,6 +328,8 @@ def plain_ids(ids: Any) -> NDArray[Any]:
     if not is_column(column):
         # In a list every id keeps its own type: one text id must not convert the numbers of others to text.
         return np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
+    if holds_whole_numbers(column):
+        return whole_numbers(column)
     return attempt("reading the ids", _objects_of, column)
 
 

@@ -9,16 +9,18 @@ not depend on the order of the table. Proof: ``persons.proof.md``.
 from __future__ import annotations
 
 import contextlib
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.rows.door import Refusal, attempt, plain_ids
-from fattail.rows.frames import is_missing
+from fattail.rows.door import Refusal, attempt, plain_ids, single_column
+from fattail.rows.frames import holds_whole_numbers, is_column, is_frame, is_missing, kind_of, library
 from fattail.rows.missing import check_cells, present_rows, without_missing
 from fattail.rows.order import Fold
 from fattail.rows.passes import Block
@@ -26,8 +28,36 @@ from fattail.rows.source import Arrays, Job, Mask, Source, Sums, in_memory
 
 Codes = NDArray[np.int64]
 
+_UNHASHABLE = "an id of a person must be text, a number, a date or a category"
+_MISSING = "a row has no person: fill in the ids, or leave the rows out, before fitting"
+
 # Most rows of one person that are used. More would need larger blocks, and the rounding error of their average could be larger.
 MOST_OF_ONE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """Ids of persons with the name of their column."""
+
+    values: Any
+    name: str
+
+
+def column_of(ids: Any) -> str:
+    """The name of the column that ids come from; empty for an array.
+
+    Examples
+    --------
+    >>> column_of("patient"), column_of(np.arange(3)), column_of(Ids(np.arange(3), "patient"))
+    ('patient', '', 'patient')
+    """
+    if isinstance(ids, str):
+        return ids
+    if is_frame(ids):
+        return str(next(iter(ids.columns if library(ids) != "pyarrow" else ids.column_names), ""))
+    # Arrays of Dask have a name that is no column's.
+    name = ids.name if isinstance(ids, Ids) or kind_of(ids) in ("Series", "Index") else None
+    return "" if name is None else str(name)
 
 
 def person_codes(ids: Any) -> tuple[Codes, int]:
@@ -43,13 +73,17 @@ def person_codes(ids: Any) -> tuple[Codes, int]:
     >>> person_codes(["ann", "bob", "ann"])
     (array([0, 1, 0]), 2)
     """
-    values = plain_ids(ids)
+    ids = ids.values if isinstance(ids, Ids) else ids
+    if is_frame(ids) and ids.shape[1] != 1:
+        raise Refusal(f"person must be one column, got {ids.shape[1]}")
+    column = single_column(ids)
+    if library(column) == "pandas" and is_column(column) and _has_one_type(column):
+        return attempt("comparing ids of persons", _factorized, column)
+    values = plain_ids(column)
     if values.ndim != 1:
         raise Refusal(f"person must hold one id per row, got an array of {values.ndim} dimensions")
-    if _has_missing(values):
-        raise Refusal("a row has no person: fill in the ids, or leave the rows out, before fitting")
-    kinds, codes = attempt("comparing ids of persons", _unique, values)
-    return codes.astype(np.int64).reshape(-1), len(kinds)
+    codes, count = attempt("comparing ids of persons", _coded if values.dtype.kind in "OUS" else _sorted, values)
+    return codes.astype(np.int64).reshape(-1), count
 
 
 def by_first_row(codes: Codes) -> tuple[Codes, int]:
@@ -66,32 +100,82 @@ def by_first_row(codes: Codes) -> tuple[Codes, int]:
     return place[codes.reshape(-1)], len(kinds)
 
 
-def _unique(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Persons in the order of their ids; ids that cannot be compared with each other keep the order of their first rows."""
-    if values.dtype != object:
-        return np.unique(values, return_inverse=True)
+def _sorted(values: NDArray[Any]) -> tuple[Codes, int]:
+    """Codes of persons in the order of their ids, for numbers, dates and the like."""
+    if np.ma.isMaskedArray(values):
+        missing = np.ma.getmaskarray(values)
+    elif values.dtype.kind in "mM":
+        missing = np.isnat(values)
+    else:
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    if missing.any():
+        raise Refusal(_MISSING)
+    kinds, codes = np.unique(np.ma.getdata(values), return_inverse=True)
+    return codes, len(kinds)
+
+
+def _coded(values: NDArray[Any]) -> tuple[Codes, int]:
+    """The same for ids of any type; ids that cannot be compared with each other keep the order of their first rows."""
+    cells = values.tolist()
+    keys = list(zip(map(type, cells), cells, strict=True))  # 5 and Decimal(5) are equal, but each is spelled by itself
+    try:
+        different = dict.fromkeys(keys)
+    except TypeError:
+        raise Refusal(_UNHASHABLE) from None
+    if any(is_missing(cell) for _, cell in different):
+        raise Refusal(_MISSING)
     seen: dict[Any, int] = {}
-    # A Timestamp equals the datetime64 and the datetime of its moment, which do not equal each other: which of them it joined
-    # would depend on other rows. Numpy's times are compared among themselves.
-    keys = ((value,) if isinstance(value, (np.datetime64, np.timedelta64)) else value for value in values.tolist())
-    codes = np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
+    code_of = {key: seen.setdefault(_spelled(key[1]), len(seen)) for key in different}
+    first = {code: cell for (_, cell), code in reversed(code_of.items())}  # of each person, the first spelling
     with contextlib.suppress(TypeError):
         place = np.empty(len(seen), dtype=np.int64)
-        place[[seen[value] for value in sorted(seen)]] = np.arange(len(seen))
-        codes = place[codes]
-    return np.arange(len(seen)), codes
+        place[sorted(first, key=first.__getitem__)] = np.arange(len(seen))
+        code_of = {key: int(place[code]) for key, code in code_of.items()}
+    return np.fromiter(map(code_of.__getitem__, keys), dtype=np.int64, count=len(cells)), len(seen)
 
 
-def _has_missing(values: NDArray[Any]) -> bool:
-    if np.ma.isMaskedArray(values):
-        return bool(np.ma.getmaskarray(values).any())
-    if values.dtype.kind == "f":
-        return bool(np.isnan(values).any())
-    if values.dtype.kind in "mM":
-        return bool(np.isnat(values).any())
-    if values.dtype == object:
-        return any(is_missing(value) for value in values.tolist())
-    return False
+def _has_one_type(column: Any) -> bool:
+    """Whether pandas may compare the cells: among objects of several types, who equals whom depends on which come first."""
+    from pandas.api.types import infer_dtype
+
+    if column.dtype == object:
+        return bool(infer_dtype(column, skipna=False) == "string")
+    return not holds_whole_numbers(column)
+
+
+def _factorized(column: Any) -> tuple[Codes, int]:
+    """The same for a column of pandas, which finds equal cells by itself: few cells are left to be compared here."""
+    try:
+        codes, kinds = column.factorize()
+    except TypeError:
+        raise Refusal(_UNHASHABLE) from None
+    if (codes < 0).any():
+        raise Refusal(_MISSING)
+    own, count = _coded(np.asarray(kinds, dtype=object))
+    return own[codes], count
+
+
+def _spelled(cell: Any) -> Any:
+    """An id in one form of its own: text for 5, 5.0 and "5", and for two ways to store an accent; other types as they are.
+
+    A column that was read in pieces may hold the same id as a number and as text. One person must not become two. Whether two
+    ids are the same must not depend on other rows, so forms that are equal to a third are equal to each other: a Timestamp
+    equals the datetime64 and the datetime of its moment, which do not equal each other, so numpy's times are set apart.
+
+    Examples
+    --------
+    >>> _spelled(5.0), _spelled("005"), _spelled("e\u0301") == _spelled("\u00e9")
+    ('5', '005', True)
+    """
+    if isinstance(cell, str):
+        return unicodedata.normalize("NFC", cell)
+    if isinstance(cell, (np.datetime64, np.timedelta64)):
+        return (cell,)
+    if isinstance(cell, Number):
+        with contextlib.suppress(TypeError, ValueError, ArithmeticError, AttributeError):  # infinite, complex, or too long
+            if (whole := int(cell.real)) == cell:  # type: ignore[attr-defined]
+                return str(whole)
+    return cell
 
 
 class Persons(Source):
@@ -187,10 +271,6 @@ class Persons(Source):
         """One column; a person's rows without a cell in it are dropped."""
         who = np.repeat(np.arange(self.n), np.diff(self._starts))
         return Persons(Arrays(self._X[:, [j]]), who, "drop")
-
-    def row_counts(self) -> Codes:
-        """Rows of each person, by code."""
-        return np.diff(self._starts)[self._place]
 
     def averages(self) -> Any:
         """The mean row of each person by code, CSR or dense."""

@@ -108,7 +108,7 @@ def release_cells(curator: Curator, release: Laplace, units: Contributions, grou
     *Privacy.* The l1 sensitivity is ``units.moves``, for any values and any groups. Proof: ``cells.proof.md``.
     """
     low, high = shape.low, shape.high
-    each = 2 if groups > RULES.many and shape.rows * curator.epsilon < RULES.typical * groups else 3
+    each = 2 if groups > RULES.always_squares and shape.rows * curator.epsilon < RULES.typical_size * groups else 3
     noisy = curator.release(release, units.cells(groups, low, high, each))
     half = high / 2 - low / 2
     center = min(max((shape.center - (high / 2 + low / 2)) / half, -1.0), 1.0)

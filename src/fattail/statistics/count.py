@@ -100,9 +100,10 @@ def count(
     )
     units = asked.read(data)
     if asked.is_public and by is None and not asked.is_capped:  # no cell is read, so none can be missing
-        unit = "row" if person is None else "person"
         assert units.n is not None
-        free = PrivacyReport(0.0, 0.0, 0.0, unit=unit, relation=relation, label="count: public under replace-one")
+        unit = "row" if person is None else "person"
+        label = "count: public under replace-one"
+        free = PrivacyReport(0.0, 0.0, 0.0, unit=unit, relation=relation, label=label, person=asked.person_column)
         return Release(units.n, (units.n, units.n), free, confidence=confidence, quantity="count")
     curator = asked.curator("count")
     finding = by is not None and groups is None

@@ -121,9 +121,9 @@ class GroupEstimate:
     def mean_intervals(self, confidence: float) -> Floats:
         """Intervals for the mean of a group's law, and of its units."""
         normal, means = normal_quantile(confidence), self.means()
-        less, more = self._clipped_reach(confidence)
+        lower, upper = self._clipped_reach(confidence)
         below, above = self._bias_doubt()
-        return np.stack((means - np.hypot(less, normal * below), means + np.hypot(more, normal * above)), axis=1)
+        return np.stack((means - np.hypot(lower, normal * below), means + np.hypot(upper, normal * above)), axis=1)
 
     def difference_interval(self, confidence: float) -> Floats:
         """Interval for the mean of the first of two groups minus that of the second.
@@ -133,7 +133,7 @@ class GroupEstimate:
         of their second moments.
         """
         normal, ends, gap = normal_quantile(confidence), self.shape.ends, float(np.subtract(*self.means()))
-        (less, other_less), (more, other_more) = self._clipped_reach(confidence)
+        (lower, other_lower), (upper, other_upper) = self._clipped_reach(confidence)
         times, variance, _ = self._times()
         doubt = ends.bias_variance + (max(ends.doubt_below, ends.doubt_above) / _NORMAL) ** 2
         bias = float(times[0] - times[1]) ** 2 * doubt + float(variance.sum()) * (ends.bias**2 + doubt)
@@ -142,8 +142,8 @@ class GroupEstimate:
             bias = math.inf
         return np.array(
             [
-                gap - math.hypot(less, other_more, normal * math.sqrt(bias)),
-                gap + math.hypot(more, other_less, normal * math.sqrt(bias)),
+                gap - math.hypot(lower, other_upper, normal * math.sqrt(bias)),
+                gap + math.hypot(upper, other_lower, normal * math.sqrt(bias)),
             ]
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
@@ -26,13 +27,13 @@ def check_groups(groups: Sequence[Any]) -> tuple[Name, ...]:
     wrong = [name for name in names if not isinstance(name, (str, int, float)) or name != name]
     if wrong:
         raise ValueError(f"a group is text, a number or a date, got {wrong[:3]}")
-    if len(set(names)) < len(names):
-        raise ValueError("groups must be different from each other")
+    if len(set(names)) < len(names) or len(set(map(str, names))) < len(names):
+        raise ValueError("groups must be different from each other; a number and its text, such as 1 and '1', are the same group")
     return names
 
 
 def _spelled(label: Any) -> Any:
-    """A date as ISO text, with the time of day unless that is midnight; anything else unchanged.
+    """A date as ISO text, with the time of day unless that is midnight; text with composed accents; anything else unchanged.
 
     Examples
     --------
@@ -41,6 +42,8 @@ def _spelled(label: Any) -> Any:
     """
     if isinstance(label, datetime):
         return label.isoformat(sep=" ").removesuffix(" 00:00:00")
+    if isinstance(label, str):
+        return unicodedata.normalize("NFC", label)
     return label.isoformat() if isinstance(label, date) else label
 
 
@@ -54,11 +57,11 @@ def declared_codes(labels: NDArray[Any], groups: Sequence[Name]) -> Codes:
     >>> declared_codes(np.array([2.0, 1.0, np.nan]), ["1", 2])
     array([ 1,  0, -1])
     """
-    numbers = {_number(name): k for k, name in enumerate(groups) if _number(name) is not None}
-    texts = {str(name): k for k, name in enumerate(groups)}
-    if labels.dtype == object:
-        return _cell_codes(labels.tolist(), numbers, texts)
-    if labels.dtype.kind == "b":
+    numbers: dict[Any, int] = {number: k for k, number in enumerate(map(_number, groups)) if number is not None}
+    if labels.dtype.kind in "bO":
+        texts = {str(name): k for k, name in enumerate(groups)}
+        if labels.dtype == object:
+            return _cell_codes(labels.tolist(), numbers, texts)
         numbers |= {int(value): texts[str(value)] for value in (False, True) if str(value) in texts}
     codes = _number_codes(np.ma.getdata(labels), numbers)
     return np.where(np.ma.getmaskarray(labels), -1, codes) if np.ma.isMaskedArray(labels) else codes
@@ -94,6 +97,8 @@ def _spelling(cell: Any) -> tuple[type, str] | None:
 
 def _number(name: Any) -> int | float | None:
     """The number that a name spells, integers exactly."""
+    if type(name) is int:
+        return name
     for kind in (int, float):
         try:
             number = kind(name)
@@ -112,12 +117,13 @@ def _number_codes(labels: NDArray[Any], numbers: dict[Any, int]) -> Codes:
     kind: np.dtype[Any] = np.dtype({"i": np.int64, "u": np.uint64}.get(labels.dtype.kind, np.float64))
     labels = labels.astype(kind, copy=False)
     if kind.kind in "iu":
-        about = np.iinfo(kind)
-        numbers = {int(key): k for key, k in numbers.items() if key == int(key) and about.min <= key <= about.max}
-    keys = np.array(sorted(numbers), dtype=kind)
-    values = np.array([numbers[key] for key in sorted(numbers)], dtype=np.int64)
-    if not keys.size:
+        least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+        numbers = {int(key): k for key, k in numbers.items() if least <= key <= most and key == int(key)}
+    if not numbers:
         return np.full(len(labels), -1, dtype=np.int64)
+    keys = np.array(list(numbers), dtype=kind)
+    order = np.argsort(keys)
+    keys, values = keys[order], np.array(list(numbers.values()), dtype=np.int64)[order]
     low, span = keys[0], float(keys[-1]) - float(keys[0])
     with np.errstate(all="ignore"):
         if kind.kind in "iu" and span < _TABLE:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from fattail._tools.warnings import warn_utility
 from fattail.columns import DescriptionPlan
+from fattail.columns.location import DENSE_GRID, GRID
 from fattail.privacy import Laplace, Mechanism, TopK
 from fattail.statistics.partition import NamesAboveThreshold
 
@@ -24,12 +25,14 @@ class GroupRules:
     cap: float = 0.1
     """Share of the numbers of persons by octave of their rows, where every row counts. At epsilon 1 an octave is seen from about
     200 persons on."""
-    stage: float = 75.0
-    """``n epsilon`` of one stage of the location; a selection among m cells misses one that holds all rows with a chance of about
-    ``m exp(-n epsilon / 4)``: 4e-6 for a stage of 512 cells."""
+    lost: float = 4e-6
+    """Chance that some stage of the location misses a column that is one spike."""
     two_stages: float = 500.0
     three_stages: float = 1500.0
-    """``n epsilon`` from which on there are so many stages."""
+    """``n epsilon`` from which on there are so many stages on dense grids: with three, 1e9 +- 3 is found."""
+    plenty: float = 10_000.0
+    """``n epsilon`` from which on stages are cheap: grids are small, and there are as many stages as in the default mean."""
+    plenty_stages: int = 5
     least_location: float = 0.03
     most_location: float = 0.24
     counts: float = 0.35
@@ -44,16 +47,15 @@ class GroupRules:
     """``n epsilon`` that shares are chosen for where the number of units is private."""
     nominal_groups: int = 16
     """Number of groups that shares are chosen for where they are to be found."""
-    least: float = 33.0
+    location_fails: float = 33.0
     """Units times epsilon below which not even the location can be found: intervals will be infinite."""
-    few: float = 50.0
+    noise_dominates: float = 50.0
     """Units per group times epsilon below which noise is about as large as the spread of the column: the noise of a mean is about
     5 half-widths of the clipped range over that number, and heavy tails are clipped at about ten standard deviations."""
-    typical: float = 500.0
+    typical_size: float = 500.0
     """The clip is balanced for groups of average size, but at least of this size over epsilon: smaller ones are mostly noise."""
-
-    many: int = 1000
-    """Up to so many groups, each gets its own squares; more groups do if their average size is ``typical`` over epsilon."""
+    always_squares: int = 1000
+    """Up to this many groups, each gets its own squares; beyond, if their average size is ``typical_size`` over epsilon."""
 
 
 RULES = GroupRules()
@@ -92,20 +94,21 @@ def plan_groups(n: int | None, groups: int | None, epsilon: float, delta: float,
     if n is not None:
         _warn(n, groups, epsilon)
     units = r.nominal if n is None else max(n * epsilon, 1.0)
-    stages = 1 + (units > r.two_stages) + (units > r.three_stages)
-    location = min(max(r.stage * stages / units, r.least_location), r.most_location)
+    grid = GRID if units > r.plenty else DENSE_GRID
+    stages = r.plenty_stages if units > r.plenty else 1 + (units > r.two_stages) + (units > r.three_stages)
+    location = min(max(stages * grid.stage(r.lost / stages) / units, r.least_location), r.most_location)
     counts = max(r.counts / math.sqrt(r.nominal_groups if groups is None else groups), r.least_counts)
     counts *= 1.0 if n is not None else r.add_remove
     names = r.names if groups is None else 0.0
     cap = r.cap if capped else 0.0
-    looks = ("location", "closer location", "closest location")[:stages]
     return GroupPlan(
         Laplace("rows per person", _pure(cap)) if capped else None,
         NamesAboveThreshold("groups", _pure(names), failure=delta) if groups is None else None,
         Laplace("number of units", _pure(r.size)),
         DescriptionPlan(
-            tuple(TopK(name, _pure(location / stages) / 4) for name in looks),
+            tuple(TopK(f"location {k + 1}", _pure(location / stages) / 4) for k in range(stages)),
             Laplace("counts", _pure(counts)),
+            grid,
         ),
         Laplace("closer counts", _pure(r.closer)),
         Laplace("cells", _pure(1 - cap - names - r.size - location - counts - r.closer)),
@@ -118,10 +121,10 @@ def _pure(share: float) -> float:
 
 
 def _warn(n: int, groups: int | None, epsilon: float) -> None:
-    if n * epsilon >= RULES.few * (groups or 1):
+    if n * epsilon >= RULES.noise_dominates * (groups or 1):
         return
-    wanted = math.ceil(4 * RULES.few * (groups or 1) / epsilon)
-    if n * epsilon < RULES.least:
+    wanted = math.ceil(4 * RULES.noise_dominates * (groups or 1) / epsilon)
+    if n * epsilon < RULES.location_fails:
         warn_utility(
             f"the number of units, {n}, is too small to find even the location of the data privately at epsilon={epsilon:g}, and "
             f"intervals will be infinite; about {wanted} units would do"

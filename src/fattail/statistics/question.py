@@ -14,7 +14,7 @@ from fattail.privacy import Curator, Subject, check_budget
 from fattail.privacy.noise import noise_source
 from fattail.rows.door import Refusal
 from fattail.rows.named import NamedColumns
-from fattail.rows.persons import person_codes
+from fattail.rows.persons import column_of, person_codes
 from fattail.statistics.labels import Name, check_groups, declared_codes, occurring_codes, refuse_missing
 from fattail.statistics.partition import NamesAboveThreshold
 from fattail.statistics.units import Contributions, units_of_persons, units_of_rows
@@ -84,6 +84,11 @@ class Question:
             raise ValueError("finding groups privately needs delta > 0; give their names with groups=[...] instead")
 
     @property
+    def person_column(self) -> str | None:
+        """The column that identifies persons; empty for an array of ids, None if rows are protected."""
+        return None if self.person is None else column_of(self.person)
+
+    @property
     def is_public(self) -> bool:
         """Whether the number of units is public."""
         return self.relation == "replace-one"
@@ -149,7 +154,7 @@ class Question:
             random_state=self.random_state,
             ledger=self.ledger,
             label=label if self.by is None else f"{label} by groups",
-            subject=Subject.of(names, unit="row" if self.person is None else "person", relation=self.relation),
+            subject=Subject.of(names, relation=self.relation, person=self.person_column),
         )
 
     def name_groups(

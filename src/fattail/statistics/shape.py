@@ -46,7 +46,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
     looks, moves = plan.description, units.moves
     rows = max(float(curator.release(plan.size, units.size())[0]), 1.0)
     data = units.voices()
-    center, resolution = find_locations(curator, looks.stages, data)
+    center, resolution = find_locations(curator, looks.stages, data, looks.grid)
     signed = signed_counts(data, center)[0]
     table = np.concatenate((signed[:, :1].sum(axis=0), signed[0, 1:], signed[1, 1:]))
     noisy = curator.release(looks.counts, Bounded((ONE * table).astype(np.int64), float(ONE * moves), "l1", unit=1.0 / ONE))
@@ -58,7 +58,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
         noisy[1:].reshape(2, CELLS),
         CountNoise(curator.noise(looks.counts, moves), laplace=True),
     ).recentered()
-    typical = max(rows / groups, min(RULES.typical / curator.epsilon, rows))
+    typical = max(rows / groups, min(RULES.typical_size / curator.epsilon, rows))
     # Of a sum of two cells, per unit of the length of the interval.
     noise = _RATIO * curator.noise(plan.cells, moves) / typical
     ends, beyond = closer_ends(curator, plan.closer, units, column, noise, groups)

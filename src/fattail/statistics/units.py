@@ -1,9 +1,8 @@
 """The contribution of each unit, a row or a person, to each group: a value and a mass. A unit's masses add up to at most one.
 
-A row contributes its value to its group, with a mass of one. A person's rows are first averaged within each group; a group gets
-the
-share of the person's rows that are in it. So with one row each, persons give the same integers as rows. Rows that are in
-no group, or whose cell is missing and dropped, do not count, neither in an average nor in a share.
+A row contributes its value to its group, with a mass of one. A person's rows are first averaged within each group, and each group
+gets the share of the person's rows that are in it. So with one row each, persons give the same integers as rows. Rows in no
+group, and rows whose missing cell is dropped, do not count, neither in an average nor in a share.
 """
 
 from __future__ import annotations
@@ -81,8 +80,8 @@ class Contributions:
         """The number of units that vote for each group that occurs."""
         assert self._names is not None
         votes = np.bincount(self._codes[self._chosen], minlength=len(self._names)).astype(np.int64)
-        (some,) = np.nonzero(votes)
-        return NamedCounts([self._names[k] for k in some.tolist()], votes[some], float(self.moves))
+        (present,) = np.nonzero(votes)
+        return NamedCounts([self._names[k] for k in present.tolist()], votes[present], float(self.moves))
 
     def within(self, names: Sequence[Name]) -> Contributions:
         """The same units, in these groups only; masses stay as they are."""
@@ -169,13 +168,13 @@ def units_of_persons(
     with np.errstate(all="ignore"):
         average = np.bincount(pair, weights=values, minlength=len(size)) / size
         value = average * own_rows if sums else average
-    (some,) = np.nonzero(rows)
+    (present,) = np.nonzero(rows)
     start = np.cumsum(rows) - rows
     # The group of a random row: a person votes for a group with the probability of its mass.
     drawn = start + np.minimum((_labels(count, seed) * rows).astype(np.int64), rows - 1)
     n, moves = (count, 2) if public else (None, 1)
     masses = (size * ONE // own_rows).astype(np.int64)
-    return Contributions(n, moves, codes[first], value, masses, pair[drawn[some]], names, own_rows.astype(np.int64))
+    return Contributions(n, moves, codes[first], value, masses, pair[drawn[present]], names, own_rows.astype(np.int64))
 
 
 def _finite(values: Floats) -> Floats:

@@ -1,0 +1,83 @@
+"""One charge for a fit whose plan depends on an earlier answer.
+
+Where the number of rows (of persons) is private, it is released first, and the plan of all later releases depends on it. The
+whole fit is charged before that, by a cost that does not depend on the plan. The plan is then calibrated to stay within this
+cost. So a fit is refused before anything is charged, or not at all. Proof: ``advance.proof.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fattail.privacy.accounts import Claim
+from fattail.privacy.bounded import PrivacyError
+from fattail.privacy.budget import open_budgets
+from fattail.privacy.calibration import gaussian_multiplier
+from fattail.privacy.events import Event, Gaussian, Pure
+from fattail.privacy.ledger import Subject, charge_all
+
+_RELEASES = 1000
+"""Number of releases that a Gaussian plan may have: each has its own slack for discrete noise, 1e-9 of epsilon."""
+
+
+@dataclass(eq=False)
+class Advance:
+    """A part of the budget that was charged before its plan is known. It serves one curator.
+
+    Attributes
+    ----------
+    claim : tuple of float
+        The (epsilon, delta) that the plan has to satisfy.
+    event : Event
+        The charge, which the plan has to stay within.
+    """
+
+    claim: Claim
+    event: Event
+    _used: bool = False
+
+    def use(self) -> Event:
+        """The charge, once."""
+        if self._used:
+            raise PrivacyError("an advance serves one plan")
+        self._used = True
+        return self.event
+
+
+def pay(
+    ledger: Any, claims: Sequence[tuple[Claim, bool]], label: str, *, claim: Claim, subject: Subject | None = None
+) -> tuple[Advance, ...]:
+    """Charge the account and all open budgets for some plans to come, or raise and charge nothing.
+
+    Parameters
+    ----------
+    ledger : account or None
+    claims : sequence of ((epsilon, delta), pure)
+        What each plan will satisfy, and whether all of its releases will be pure. A plan that is not pure consists of Gaussian,
+        pure and bounded-range releases.
+    label : str
+    claim : (epsilon, delta)
+        What all plans together satisfy.
+    subject : Subject, optional
+
+    Examples
+    --------
+    >>> from fattail import Budget
+    >>> from fattail.privacy import Curator, Laplace
+    >>> with Budget(epsilon=1) as budget:
+    ...     (paid,) = pay(None, [((0.75, 0.0), True)], "example", claim=(0.75, 0.0))
+    ...     curator, total = Curator(0.75, 0.0, advance=paid), Laplace("total")
+    ...     curator.plan(total)
+    >>> budget.spent
+    0.75
+    """
+    advances = tuple(
+        Advance(each, Pure(each[0]) if pure else Gaussian(gaussian_multiplier(*each, _RELEASES), _RELEASES))
+        for each, pure in claims
+    )
+    accounts = (*open_budgets(), *([] if ledger is None else [ledger]))
+    if accounts:
+        charge_all(accounts, [advance.event for advance in advances], label, claim=claim, subject=subject)
+    return advances
