@@ -321,6 +321,25 @@ def test_messages_speak_of_options(capsys: Any, claims: Path) -> None:
     fails(capsys, f"mean {claims} -c cost --by region --delta 0", "with --groups instead")
 
 
+def test_text_is_declared_where_that_is_possible(capsys: Any, claims: Path) -> None:
+    assert "--category" not in run(capsys, f"mean {claims} -c region", 2)[1]
+    fails(capsys, f"fit {claims} -m logistic -t region --features age", "--classes", "--category")
+
+
+def test_an_account_that_is_not_there_is_named(capsys: Any, claims: Path, tmp_path: Path) -> None:
+    run(capsys, f"ledger open {tmp_path}/b.db a --epsilon 3")
+    fails(capsys, f"mean {claims} -c cost --ledger {tmp_path}/b.db --account other", "no account 'other'", "'a'")
+
+
+def test_the_version_is_printed(capsys: Any) -> None:
+    assert run(capsys, "--version")[0] == f"fattail {fattail.__version__}\n"
+
+
+def test_a_model_has_the_confidence_that_is_asked_for(capsys: Any, claims: Path) -> None:
+    for option in ("--confidence .9", "--set confidence=.9"):
+        assert "90 % interval" in run(capsys, f"fit {claims} -m linear -t cost --features age --anyway {option}")[0]
+
+
 def test_a_refused_relation_is_not_said_to_be_charged(capsys: Any, claims: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "budget.db"
     run(capsys, f"ledger open {ledger} a --epsilon 3 --delta 1e-5")

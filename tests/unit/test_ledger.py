@@ -555,3 +555,10 @@ def test_a_ledger_that_cannot_be_written_says_so(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="cannot be written"):
         Ledger(path).open("b", epsilon=1.0)
+
+
+def test_a_refusal_says_that_delta_is_used_up(tmp_path):
+    account = Ledger(tmp_path / "budget.db").open("a", epsilon=5.0, delta=1e-6)
+    account.charge([ev.Pure(0.5)])
+    with pytest.raises(BudgetExceededError, match="delta of 1e-06 does not suffice"):
+        account.charge([ev.Approximate(0.5, 1e-3)])

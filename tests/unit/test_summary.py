@@ -81,3 +81,12 @@ def test_every_linear_model_has_a_summary_and_the_card_shows_it(model, method):
     assert [r.name for r in results] == list(table.names)
     np.testing.assert_allclose([r.value for r in results], table.coefficient)
     assert frame.to_string() and "std. error" in str(table) and "<table" in table._repr_html_()
+
+
+def test_a_summary_has_the_confidence_of_its_model():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    model = DPLinearRegression(confidence=0.8, random_state=0).fit(X, X[:, 0])
+    table = model.summary()
+    assert table.confidence == 0.8 and np.allclose(np.column_stack([table.low, table.high])[:2], model.interval_)
+    assert model.summary(confidence=0.95).confidence == 0.95

@@ -14,13 +14,15 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+import fattail
 from fattail._tools.escape import for_terminal
 from fattail.cli import estimate, inspect, ledger, statistics
 from fattail.cli.paying import StoppedError
+from fattail.cli.shared import say
 from fattail.privacy import BudgetExceededError, PrivacyError
 
 app = typer.Typer(
@@ -42,6 +44,20 @@ for _command in (
     inspect.doctor,
 ):
     app.command()(_command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        say(f"fattail {fattail.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None: ...
 
 
 STOPPED = 130

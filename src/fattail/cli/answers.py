@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from fattail._tools.numbers import readable
 from fattail.cli.outputs import EXIT_NOT_WRITTEN, try_to_write
 from fattail.cli.paying import Till
 from fattail.cli.shared import Screen, emit, note, say
@@ -126,7 +127,8 @@ def _text(page: Card) -> str:
     table = Table("", page.quantity, *(["std. error", "p"] if tested else []), *([page.interval_name] if intervals else []))
     for x in page.results[:_MOST_LINES]:
         tests = ["" if v is None else f"{v:.3g}" for v in (x.error, x.p)] if tested else []
-        table.add_row(x.name, f"{x.value:.6g}", *tests, *([f"{x.low:.6g} to {x.high:.6g}"] if x.low is not None else []))
+        interval = [f"{readable(x.low)} to {readable(x.high)}"] if x.low is not None and x.high is not None else []
+        table.add_row(x.name, readable(x.value), *tests, *interval)
     shown = io.StringIO()
     screen = Screen(file=shown)
     screen.print(table)

@@ -71,6 +71,9 @@ def fit(
     classes: Annotated[str, typer.Option("--classes", help="The two labels, for the classifiers.")] = "0,1",
     category: Category = None,
     dimension: Annotated[int | None, typer.Option("--dimension", help="Number of columns of an svmlight file.")] = None,
+    confidence: Annotated[
+        float | None, typer.Option("--confidence", help="Level of the intervals, for models that have them. Default: 0.95.")
+    ] = None,
     option: Annotated[list[str] | None, typer.Option("--set", help="A tunable parameter, e.g. n_iter=50.")] = None,
     ledger: LedgerFile = None,
     account: Account = None,
@@ -94,7 +97,8 @@ def fit(
     if model in CLASSIFIERS and len(labels) != 2:
         raise UsageError(f"--classes must be two labels, got {classes!r}")
     check_different("--classes", labels)
-    chosen = [*(option or []), *([] if sparsity is None else [f"sparsity={sparsity}"])]
+    given = {"sparsity": sparsity, "confidence": confidence}
+    chosen = [*(option or []), *(f"{name}={value}" for name, value in given.items() if value is not None)]
     if relation not in RELATIONS:
         raise UsageError(f"--relation must be one of {', '.join(RELATIONS)}; got {relation!r}")
     estimator = estimator_of(

@@ -116,10 +116,12 @@ def open_table(
                 _tell(tick, share())
     if missing == "error" and not finite.all():
         names = ", ".join(repr(c) for c, ok in zip(columns, finite, strict=True) if not ok)
+        # Only models take text; other commands have no such options.
+        declare = "" if levels is None else "declare text with --category and the labels of a target with --classes, "
         raise FileError(
             f"{path}: not every cell of {names} is a finite number (or a declared level), and every line counts, an empty one "
-            f"too; leave the column out, declare it with --category, count such cells as 0 with --missing zero, or leave their "
-            "rows out with --missing drop"
+            f"too; leave the column out, {declare}count such cells as 0 with --missing zero, or leave their rows out with "
+            "--missing drop"
         )
     return table
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fattail.cli.shared import Account, AsJson, Delta, UsageError, emit, existing_ledger, out, usable
+from fattail.cli.shared import Account, AsJson, UsageError, emit, existing_ledger, out, usable
 from fattail.privacy import Ledger, LedgerAccount
 from fattail.privacy.accounts import spelling
 
@@ -24,7 +24,7 @@ def open_account(
     path: LedgerPath,
     account: Annotated[str, typer.Argument(help="Name of the account: one per protected dataset.")],
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Most that may ever be spent.")],
-    delta: Delta = 1e-6,
+    delta: Annotated[float, typer.Option("--delta", help="Most delta of all answers together; one answer takes 1e-6.")] = 1e-5,
     kind: Annotated[
         str | None, typer.Option("--kind", help="How charges are counted: mixed (default), gaussian, concentrated or sum.")
     ] = None,

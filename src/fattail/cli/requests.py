@@ -113,4 +113,4 @@ def _parameter(text: str) -> tuple[str, Any]:
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):
-        return name, value
+        return name, float(value) if is_number(value) else value

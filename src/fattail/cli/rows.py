@@ -45,8 +45,7 @@ class Reading:
 
     def dense(self, columns: Sequence[str], target: str | None = None, levels: Levels | None = None) -> Rows:
         """Columns of a CSV or Parquet file; declared text among the features becomes 0/1 columns."""
-        levels = levels or {}
-        coded = {c: levels[c] for c in columns if c in levels}
+        coded = {c: levels[c] for c in columns if levels and c in levels}
         wanted = [*columns, *([] if target is None else [target])]
         with reading_bar(self.path.name, self.quiet) as tick:
             table = files.open_table(

@@ -171,6 +171,8 @@ def account_of(path: Path | None, name: str | None) -> LedgerAccount | None:
         if name is not None and account.name == spelling(name):
             return account
     known = ", ".join(repr(a.name) for a in accounts) or "none"
+    if name is not None:
+        raise UsageError(f"{path} has no account {name!r} (it has: {known})")
     raise UsageError(f"choose an account of {path} with --account (it has: {known})")
 
 

@@ -34,13 +34,13 @@ class LinearPredictor(PrivateEstimator):
             scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
         return np.asarray(np.nan_to_num(scores), dtype=np.float64)
 
-    def summary(self, confidence: float = CONFIDENCE, joint: bool = False) -> Summary:
+    def summary(self, confidence: float | None = None, joint: bool = False) -> Summary:
         """The fitted model as a table; costs no budget.
 
         Parameters
         ----------
-        confidence : float
-            Level of the intervals.
+        confidence : float, optional
+            Level of the intervals. Default: that of the model, which is 0.95 if nothing else was asked for.
         joint : bool
             Make all intervals cover at once with this confidence, instead of each by itself.
 
@@ -63,7 +63,8 @@ class LinearPredictor(PrivateEstimator):
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-        return Summary.of(self, names, confidence, joint)
+        level = getattr(self, "confidence", CONFIDENCE) if confidence is None else confidence
+        return Summary.of(self, names, level, joint)
 
     def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
         """Name the columns that are left out of the model because their released counts show no spread."""

@@ -179,6 +179,9 @@ class Ledger:
             migrate(self.path)
             self._chain.check_format()
 
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
     @property
     def _chain(self) -> Chain:
         return Chain(self.path)
@@ -319,11 +322,7 @@ class LedgerAccount:
                 )
             before, after = account.balance, account.balance.plus(total_cost(events), claim)
             if not after.admitted:
-                raise BudgetExceededError(
-                    f"{title(self)}: epsilon {before.spent:.4g} of {before.epsilon:g} is spent, "
-                    f"{max(before.epsilon - before.spent, 0):.4g} is left, and this would bring it to "
-                    f"{after.spent:.4g} (delta={before.delta:g}); nothing was released"
-                )
+                raise BudgetExceededError(f"{title(self)}: {_too_much(before, after)}; nothing was released")
             pages.append({"type": "charged", "account": self.name, **body})
             yield
 
@@ -393,6 +392,17 @@ def _known(accounts: dict[str, _Account], account: LedgerAccount) -> _Account:
     if name not in accounts:
         raise ValueError(f"account {account.name!r} does not exist in {account.ledger.path}")
     return accounts[name]
+
+
+def _too_much(before: Balance, after: Balance) -> str:
+    """Why a charge is refused: its epsilon, or its delta, whatever its epsilon is."""
+    left = f"epsilon {before.spent:.4g} of {before.epsilon:g} is spent, {max(before.epsilon - before.spent, 0):.4g} is left"
+    if math.isinf(after.spent):
+        return (
+            f"{left}, but the account's delta of {before.delta:g} does not suffice for this answer after the earlier ones; ask "
+            "with a smaller delta, or open accounts with a larger one"
+        )
+    return f"{left}, and this would bring it to {after.spent:.4g} (delta={before.delta:g})"
 
 
 def title(account: LedgerAccount) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fattail._tools.escape import Html, for_terminal, fragment, tag
 from fattail._tools.extras import extra
+from fattail._tools.numbers import readable
 from fattail.privacy import PrivacyReport
 
 _MOST_LINES = 60
@@ -70,7 +71,7 @@ class Release:
     def __repr__(self) -> str:
         rows = self.rows()
         name = max((len(str(r[0])) for r in rows[:_MOST_LINES]), default=0)
-        lines = [f"{r[0]!s:<{name}}  {r[1]:.6g}  ({r[2]:.6g} to {r[3]:.6g})" for r in rows[:_MOST_LINES]]
+        lines = [f"{r[0]!s:<{name}}  {readable(r[1])}  ({readable(r[2])} to {readable(r[3])})" for r in rows[:_MOST_LINES]]
         if len(rows) > _MOST_LINES:
             lines.append(f"and {len(rows) - _MOST_LINES} more")
         if self.p_value is not None:
@@ -85,10 +86,10 @@ class Release:
     def _repr_html_(self) -> str:
         rows = self.rows()
         if self.groups is None:
-            body = [tag("p", tag("b", f"{v:.6g}"), f" \u00a0 {low:.6g} to {high:.6g}") for _, v, low, high in rows]
+            body = [tag("p", tag("b", readable(v)), f" \u00a0 {readable(low)} to {readable(high)}") for _, v, low, high in rows]
         else:
             lines = (
-                tag("tr", tag("td", str(n)), *(tag("td", f"{x:.6g}") for x in (v, low, high)))
+                tag("tr", tag("td", str(n)), *(tag("td", readable(x)) for x in (v, low, high)))
                 for n, v, low, high in rows[:_MOST_LINES]
             )
             heads = ("group", self.quantity, "low", "high")

@@ -258,7 +258,7 @@ def _numbers(values: Any, strict: bool) -> NDArray[Any]:
     if number_type(type_of(values)) is not None:
         return attempt("reading a column", as_array, values)
     if strict:
-        raise Refusal(f"only numbers can be read, got type {shown(type_of(values))}")
+        raise Refusal(f"only numbers can be read, got type {shown(type_of(values))}; convert the column to numbers first")
     cells = attempt("reading a column", as_array, values)
     return _cells(cells) if cells.ndim == 1 else np.full(len(values), np.nan)  # a nested cell is missing
 

@@ -99,8 +99,10 @@ class NamedColumns:
 
     def _checked(self, column: NDArray[Any], name: Any) -> NDArray[Any]:
         if len(column) != self.n:
+            if isinstance(name, (list, tuple)) and all(isinstance(one, str) for one in name):
+                raise Refusal(f"one column is needed, got the names of {len(name)}; combine them into one column first")
             what = repr(name) if isinstance(name, str) else "a given array"
-            raise Refusal(f"columns must be of equal length: {what} has {len(column)} entries, the table {self.n} rows")
+            raise Refusal(f"columns must be of equal length: {what} has another length than the table")
         return column
 
 

@@ -173,7 +173,8 @@ def _spelled(cell: Any) -> Any:
         return (cell,)
     if isinstance(cell, Number):
         with contextlib.suppress(TypeError, ValueError, ArithmeticError, AttributeError):  # infinite, complex, or too long
-            if (whole := int(cell.real)) == cell:  # type: ignore[attr-defined]
+            number: Any = cell
+            if (whole := int(number.real)) == number:
                 return str(whole)
     return cell
 
