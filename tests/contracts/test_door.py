@@ -540,7 +540,7 @@ def test_a_list_in_a_cell_of_a_stream_is_a_missing_cell():
 
     def read(chunks):
         seen, data = [], PrivateData(Chunks(chunks, n=120, d=2), labels=Labels((0, 1)))
-        data._reduce(lambda b: seen.append(np.column_stack([b.X, b.y])) or np.zeros(1, dtype=np.int64))
+        sum_over_blocks(data, lambda b: seen.append(np.column_stack([b.X, b.y])) or np.zeros(1, dtype=np.int64))
         return np.concatenate(seen)
 
     other = read(lambda: [(rows, labels), (bad_rows, bad_labels)])

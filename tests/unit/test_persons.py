@@ -2,6 +2,8 @@
 
 import datetime
 import itertools
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -110,7 +112,7 @@ def test_one_id_per_row():
 
 
 def test_ids_of_other_types_in_another_file_are_refused(tmp_path):
-    """5 and "5" are different ids, and a person with both would count twice."""
+    """The schema of a folder is that of its files, which must agree."""
     ids = {"a": pa.array([5, 6]), "b": pa.array(["5", "7"])}
     for name, column in ids.items():
         pq.write_table(pa.table({"x": [1.0, 2.0], "who": column}), tmp_path / f"{name}.parquet")
@@ -135,3 +137,10 @@ def test_whose_row_it_is_does_not_depend_on_other_rows():
             (alone, other), _ = person_codes([a, b])
             codes, _ = person_codes([first, a, b])
             assert (codes[1] == codes[2]) == (alone == other), (first, a, b)
+
+
+def test_equal_numbers_are_one_person_whatever_other_rows_hold():
+    """Decimal(5) equals 5, which is spelled like "5": the three are one person with and without the one in the middle."""
+    for ids in ([Decimal(5), "5"], [5, Decimal(5), "5"], [Fraction(5), "5", 5.0], [True, "1"]):
+        for form in (list, lambda cells: pd.Series(cells, dtype=object)):
+            assert person_codes(form(ids))[1] == 1, ids
