@@ -203,7 +203,10 @@ class ColumnDescription:
         k = np.arange(CELLS)
         if self.bulk is None:
             far = np.minimum(np.abs(k - self.usual), CELLS - 1)
-            return places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - self.usual, 0)
+            doubt = places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - self.usual, 0)
+            if self.center.is_integer():
+                doubt[OCTAVES] = min(doubt[OCTAVES], math.log(windows / (rate * RATES.one)))
+            return doubt
         beyond = np.maximum(k - self.bulk, 0)
         return np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
 
@@ -227,6 +230,14 @@ class ColumnDescription:
             if seen.size:
                 last = max(last, int(seen[-1]))
         return last if last >= 0 else None
+
+    def guessed_starts(self) -> list[int | None]:
+        """Tail starts of a column without significant rows: a distance of one, if the counts make it likely.
+
+        The commonest column with too few rows to be visible is a rare yes. Its estimate gains; its interval stays infinite.
+        """
+        likely = self.center.is_integer() & (self.counts[:, OCTAVES] > self.noise.threshold(RATES.guess))
+        return [OCTAVES if here else None for here in likely]
 
     def possible(self, side: int, end: float, expected: Floats, more: float = 0.0) -> Floats:
         """Sums of the distances beyond ``end``, by cell, of rows that a side may have there in addition to the expected ones.

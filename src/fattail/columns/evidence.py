@@ -38,6 +38,12 @@ class EvidenceRates:
     """By how much rarer it must be where no bulk is seen: there it would be taken for all that differs from a point mass."""
     alone_slope: float = 0.35
     """Half of log 2, on top of the prior of the octaves: half as much as the cost grows."""
+    one: float = 0.02
+    """Prior share of a distance of one from a whole number: answers of yes or no, and counts of rare events. A false positive
+    so near costs little, so that ``alone`` does not apply."""
+    guess: float = 5.0
+    """Doubt about rows at that distance below which they are too uncertain even for an estimate without an interval: one in
+    exp(5) = 150 constant columns is not answered exactly."""
     possibly: float = 0.2
     """Chance that noise widens an interval."""
     possibly_again: float = 0.5
@@ -103,8 +109,19 @@ class CountNoise:
             return np.asarray(self.scale * np.sqrt(2 * cells * doubt))
         if cells == 1:
             return np.asarray(self.scale * (doubt - math.log(2)))
-        cost = -cells * np.log1p(-(_LEVERS**2))
-        return np.asarray(self.scale * np.min((doubt[..., None] + cost) / _LEVERS, axis=-1))
+        cost, breaks = _chernoff(cells)
+        best = np.searchsorted(breaks, doubt)
+        return np.asarray(self.scale * (doubt + cost[best]) / _LEVERS[best])
+
+
+@lru_cache(maxsize=64)
+def _chernoff(terms: int) -> tuple[Floats, Floats]:
+    """Chernoff's bound of a sum of Laplace noises, as the least of some straight lines: ``(doubt + cost) / lever``.
+
+    The doubts at which one line takes over from the line before are increasing.
+    """
+    cost = -terms * np.log1p(-(_LEVERS**2))
+    return cost, (cost[1:] * _LEVERS[:-1] - cost[:-1] * _LEVERS[1:]) / np.diff(_LEVERS)
 
 
 @lru_cache(maxsize=16)
