@@ -27,11 +27,11 @@ class ReadingRules:
     windows: tuple[int, ...] = (1, 2, 4)
     """Largest number of neighboring cells whose sums are tested."""
     enough: float = 6.0
-    """A tail is fitted where it holds this many times the threshold of a count, ..."""
+    """A tail is fitted from the last octave on that holds this many times the threshold of a count, ..."""
     enough_share: float = 1 / 16
     """... or this share of the fullest cell."""
     rise: float = 1.2
-    """A tail does not decrease yet if the next cell holds this many times as many rows, ..."""
+    """A cell still belongs to the body if the next cell holds this many times as many rows, ..."""
     rise_doubt: float = 3.0
     """... noise aside (one in exp(3) = 20)."""
     lost: float = 0.9
@@ -41,7 +41,7 @@ class ReadingRules:
     mass_doubt: float = 6.9
     """... noise aside (one in exp(6.9) = 1000)."""
     apart_doubt: float = 13.0
-    """Doubt about each of two cells before rows lie at two distances (one in exp(13) = 4e5, among 514 cells)."""
+    """Doubt below which a cell does not count as a second distance with rows (one in exp(13) = 4e5, among 514 cells)."""
     bulk: int = 4
     """Cells that hold the bulk of a column: a factor of 16."""
     body: tuple[int, int] = (11, 4)

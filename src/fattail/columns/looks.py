@@ -1,9 +1,12 @@
 """What is released to describe a column: its location, its counts, and second looks where the first leaves doubt.
 
-A first look counts the rows of every octave around the center. Whatever it leaves open is counted again with fresh noise:
-everything, if no rows are seen beside a point mass; a few cells, if they may hold rows that would change the answer; the
-parts of the last octave, if rows seem to end there. Second looks take their budget from the release that follows them,
-which gets all of it where nothing is open.
+A first look counts the rows of every octave around the center. A second look counts again, with fresh noise:
+
+- all octaves, if no rows are visible beside a point mass;
+- single octaves that may hold rows, if those rows would change the answer;
+- the parts of the last octave, if many rows lie in it, since they may end abruptly.
+
+Second looks take their budget from the release that follows them. Where none is needed, that release gets the whole budget.
 """
 
 from __future__ import annotations
@@ -42,26 +45,26 @@ class LookRules:
     doubtful: float = 0.15
     """Fraction of the following release's budget for counting doubtful cells again."""
     likely: float = 0.35
-    """The same if they rather hold rows than not: to miss them would cost more."""
+    """The same if they are more likely to hold rows than not, because missing rows costs more."""
     unseen: float = 0.5
-    """The same for counting everything again, where no rows are seen beside a point mass: there is nothing else to release."""
+    """The same for counting all octaves again, where no rows are visible beside a point mass."""
     biased: float = 1.1
-    """What lies beyond the ends is too uncertain where it is so many times less certain than the following release."""
+    """Tails are counted again if the standard deviation of the predicted bias exceeds this multiple of the release's noise."""
     tails: float = 0.45
-    """Budget of all counts there, relative to that of the following release before: tails are counted again up to this."""
+    """Budget of the first and second counts together in that case, relative to the undivided budget of the release."""
     least_tails: float = 0.1
-    """Fraction below which that is not worth while."""
+    """Smallest fraction for which tails are counted again."""
     fine: int = 16
     """Parts of an octave: an end lies at most a sixteenth of its distance too far."""
     fine_rate: float = 0.05
-    """Chance that noise shows rows in some part of an octave."""
+    """Probability that noise alone is significant in some part of an octave."""
     windows: tuple[int, ...] = (1, 2, 4)
-    """Sums of so many neighboring parts are looked at."""
+    """Numbers of neighboring parts whose sums are tested."""
     abrupt: float = 20.0
-    """Rows end abruptly where the last ones are this many times what could be seen: in counts of events (Poisson), one value is
-    at most this many times as frequent as the next, unless the next is seen as an octave of its own."""
+    """Rows end abruptly if the last visible ones are this many times the threshold. In counts of events (Poisson), a value is at
+    most this many times as frequent as the next one, unless the next one is visible as an octave of its own."""
     last_part: float = 0.35
-    """Share of the last octave's rows that its last ones are expected to be."""
+    """Expected share of the last octave's rows that lie in its last part with rows."""
     inside: int = 16
     """Octaves below the resolution of a center that are told apart."""
     beyond: int = 24
@@ -73,7 +76,7 @@ class LookRules:
     resolved: float = 2.0**-30
     """Distance of the octave from the center, relative to the center, above which rounding cannot confuse the two sides."""
     most_fine: float = 0.12
-    """Largest fraction of the budget that looking at the parts of an octave is worth."""
+    """Largest fraction of the budget that is spent on the parts of octaves."""
 
 
 LOOKS = LookRules()
@@ -252,7 +255,7 @@ def _noise_of_all(curator: Curator, release: Noise, columns: int) -> CountNoise:
 def find_hard_ends(
     curator: Curator, release: Noise, data: PrivateData, columns: list[ColumnDescription]
 ) -> list[ColumnDescription]:
-    """Look where within its last octave a side ends, if so many rows are there that a small part of the budget will show it.
+    """Find where the rows of a side end within its last octave, if it has so many rows that a small part of the budget suffices.
 
     Notes
     -----
@@ -295,10 +298,10 @@ def _parts(data: PrivateData, columns: NDArray[np.intp], center: Floats, unit: F
 
 
 def _hard_end(counts: Floats, noise: CountNoise, octave: int, doubt: float) -> HardEnd | None:
-    """The end of the last rows that are seen, if they are many."""
+    """The outer end of the last part with visible rows, if they are many."""
     last, strength = -1, 0.0
     for length in LOOKS.windows:
-        # Only beyond what is seen already, so that no sum is seen for one of its parts alone.
+        # Only beyond the parts that are significant already, so that no sum is significant because of one of its parts alone.
         beyond, least = counts[last + 1 :], float(noise.threshold(doubt, length))
         sums = np.convolve(beyond, np.ones(length), "valid") if beyond.size >= length else np.zeros(0)
         seen = np.flatnonzero(sums > least)

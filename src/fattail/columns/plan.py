@@ -44,9 +44,9 @@ class MeanShares:
     counts_few: float = 0.40
     counts_many: float = 0.28
     counts_plentiful: float = 0.10
-    """Share of the counts up to ``few``, at ``many``, and from ``plentiful`` on: then second looks count what matters."""
+    """Share of the counts up to ``few``, at ``many``, and from ``plentiful`` on, where second looks count what matters."""
     most_counts: float = 0.6
-    """Of what the location leaves."""
+    """Largest share of the counts in what the location leaves."""
     barely: float = 200.0
     """``n epsilon`` below which a warning says that the answer will be mostly noise."""
     location_only: float = 100.0

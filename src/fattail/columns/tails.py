@@ -72,12 +72,12 @@ class TailPrior:
     lognormal: tuple[float, ...] = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
     weibull: tuple[float, ...] = (0.5, 0.7, 1.0, 1.5, 2.5)
     any_tail: float = 0.7
-    """Odds that there is a tail at all beyond what a side shows."""
+    """Prior odds that there is a tail beyond the visible rows of a side."""
     hidden: float = 0.01
-    """By how much less likely a tail is on a side that shows no rows at all."""
+    """Factor of these odds on a side without visible rows."""
     stops: tuple[float, ...] = (4.0, 16.0, 64.0)
     stop_weight: float = 0.6
-    """Heavy tails may also end, at these distances: columns of finitely many values do."""
+    """Heavy tails may also end, at these distances, as those of columns with finitely many values do."""
     lomax_stops: tuple[float, float] = (0.0, 2.5)
     lognormal_stops: tuple[float, float] = (1.5, 2.0)
     """Parameters, first and last, of shapes heavy enough to end."""
@@ -99,13 +99,13 @@ class TailPrior:
     point_weight: float = 0.5
     """Weight of a tail that is one point mass somewhere in a cell."""
     floor: float = 0.25
-    """The predicted excess is never trusted further than this."""
+    """Least relative standard deviation of the predicted excess."""
     regret: float = 0.7
     """Power of the unavoidable error by which shapes are weighted."""
     doubt: tuple[float, float] = (0.02, 0.99)
-    """Shapes within these quantiles count for an interval; few of the bank are real ones."""
+    """Quantiles of the predicted excess, over the shapes, that an interval includes."""
     inside: float = 0.15
-    """Nobody knows how the rows of a cell lie within it: standard deviation of their mean, in cells (0.29: all at one place)."""
+    """Standard deviation of the mean position of a cell's rows, in cells, because it is unknown (0.29: all at one place)."""
 
 
 PRIOR = TailPrior()
