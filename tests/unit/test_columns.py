@@ -282,7 +282,14 @@ def test_every_octave_is_counted_once_and_those_that_matter_alone(center: float,
     usual = OCTAVES + (math.frexp(center)[1] - 1 if center else GRID.everyday)
     around = np.arange(usual - 8, min(usual + 24, CELLS))
     assert np.array_equal(outer[around], around)
-    assert (outer == np.arange(CELLS)).sum() < 0.6 * CELLS
+    assert (outer == np.arange(CELLS)).sum() < 0.8 * CELLS
+
+
+def test_a_center_near_zero_does_not_blur_everyday_distances() -> None:
+    """The median of a symmetric column around zero is selected at any magnitude below its density's resolution."""
+    outer = merged_octaves(2.0**-100, 2.0**-102)
+    everyday = np.arange(OCTAVES - 20, OCTAVES + 40)
+    assert np.array_equal(outer[everyday], everyday)
 
 
 def test_merged_octaves_lose_no_row() -> None:

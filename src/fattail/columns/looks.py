@@ -70,7 +70,7 @@ class LookRules:
     beyond: int = 24
     """Octaves above the magnitude of a center that are told apart, ..."""
     around_zero: int = 45
-    """... or around everyday numbers, if the center is zero: from 1e-12 to 1e15."""
+    """... and octaves above everyday numbers (below them, too, if the center is zero): from 1e-12 to 1e15."""
     group: int = 4
     """Octaves beyond that are counted together."""
     resolved: float = 2.0**-30
@@ -142,7 +142,8 @@ def merged_octaves(center: float, resolution: float) -> NDArray[np.intp]:
     k = np.arange(CELLS)
     usual = OCTAVES + (math.frexp(center)[1] - 1 if center else GRID.everyday)
     inside = OCTAVES + math.frexp(resolution)[1] - 1 - LOOKS.inside if resolution else usual - LOOKS.around_zero
-    outside = usual + (LOOKS.beyond if center else LOOKS.around_zero)
+    # A center near zero says little about the magnitude of the column: everyday distances are told apart for every center.
+    outside = max(usual + LOOKS.beyond, OCTAVES + GRID.everyday + LOOKS.around_zero)
     size = LOOKS.group
     groups = inside - (inside - k) // size * size if not resolution else np.full(CELLS, inside)
     return np.asarray(
