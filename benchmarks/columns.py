@@ -65,14 +65,14 @@ def fit(x: np.ndarray, epsilon: float, seed: int) -> tuple[float, float, float]:
 
 
 def cells(
-    name: str, laws: dict[str, Law], sizes: tuple[int, ...], epsilons: tuple[float, ...], trials: int
+    name: str, laws: dict[str, Law], sizes: tuple[int, ...], epsilons: tuple[float, ...], trials: int, repetition: int = 0
 ) -> list[dict[str, Any]]:
-    """All cells of a law; samples depend on the law and n only."""
+    """All cells of a law; samples depend on the law, n and the repetition only."""
     warnings.simplefilter("ignore")
     law, records = laws[name], []
     low, high = law_ends(law)
     for n in sizes:
-        rng = np.random.default_rng([sum(name.encode()), n])
+        rng = np.random.default_rng([sum(name.encode()), n] + [repetition] * (repetition > 0))
         samples = [law.draw(rng, n) for _ in range(trials)]
         own = np.array([x.mean() for x in samples])
         truth = law.mean if np.isfinite(law.mean) else own
@@ -80,7 +80,8 @@ def cells(
         for epsilon in epsilons:
             squares = ((clips - np.reshape(truth, (-1, 1))) ** 2).mean(0) + 2 * ((high - low) / (n * epsilon)) ** 2
             reference = float(np.sqrt(squares.min()))
-            seed = 1_000_003 * sum(name.encode()) + 7_919 * n + int(1e6 * epsilon)  # no two cells share their noise
+            # No two cells share their noise.
+            seed = 1_000_003 * sum(name.encode()) + 7_919 * n + int(1e6 * epsilon) + 10_000_000_019 * repetition
             fits = np.array([fit(x, epsilon, seed + t) for t, x in enumerate(samples)])
             value, bottom, top = fits.T
             error = np.abs(value - truth)
@@ -150,6 +151,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--sizes", type=int, nargs="+", default=None)
     parser.add_argument("--epsilons", type=float, nargs="+", default=None)
+    parser.add_argument("--repetition", type=int, default=0, help="another number gives other samples and other noise")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", type=Path, default=RESULTS / "columns.csv")
     options = parser.parse_args()
@@ -158,7 +160,7 @@ def main() -> None:
     epsilons = tuple(options.epsilons or ((0.2, 1.0, 4.0) if options.quick else EPSILONS))
     trials = options.trials or (40 if options.quick else 400)
     names = [name for name in laws if options.only in name]
-    job = partial(cells, laws=laws, sizes=sizes, epsilons=epsilons, trials=trials)
+    job = partial(cells, laws=laws, sizes=sizes, epsilons=epsilons, trials=trials, repetition=options.repetition)
     records: list[dict[str, Any]] = []
     with ProcessPoolExecutor(options.processes) as pool:
         for found in map(job, names) if options.processes == 1 else pool.map(job, names):

@@ -2,7 +2,7 @@
 
     python benchmarks/tuning/columns.py SHARES.counts_many 0.2 0.25 0.3 [--trials 30]
 
-The first argument names a constant of `fattail.algorithms.auto.mean.SHARES`, `fattail.columns.location.GRID` (or `DENSE_GRID`),
+The first argument names a constant of `fattail.columns.plan.SHARES`, `fattail.columns.location.GRID` (or `DENSE_GRID`),
 `fattail.columns.description.READING`, `fattail.columns.looks.LOOKS`, `fattail.columns.evidence.RATES`,
 `fattail.columns.ends.RULES` or `fattail.columns.tails.PRIOR`; the others are values to try. For each value it prints, over
 the laws ``column_laws.TUNING`` (never those of the reports), by range of n epsilon: the geometric mean of the error over a tuned
@@ -21,11 +21,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from column_laws import TUNING
 from columns import cells
-from fattail.algorithms.auto import mean
-from fattail.columns import description, ends, evidence, location, looks, tails
+from fattail.columns import description, ends, evidence, location, looks, plan, tails
 
 HOMES = {
-    "SHARES": mean,
+    "SHARES": plan,
     "GRID": location,
     "DENSE_GRID": location,
     "READING": description,

@@ -130,7 +130,7 @@ def test_predicted_bias_is_taken_out(monkeypatch):
     x = np.random.default_rng(5).exponential(size=5000)
     values, none = [], np.zeros((2, CELLS), dtype=bool)
     for bias in (0.0, 0.5):
-        ends = Ends(0.0, 2.0, bias, 0.0, (1.0, 0.0), (1.0, 0.0), 1.0, 0.0, 0.0, 0.0, 0.0, False, False, none, False)
+        ends = Ends(0.0, 2.0, bias, 0.0, (1.0, 0.0), (1.0, 0.0), 1.0, 0.0, 0.0, 0.0, 0.0, False, False, none, False, False)
         monkeypatch.setattr(looks, "choose_ends", lambda *a, e=ends: e)
         values.append(fattail.mean(x, random_state=0).value)
     assert values[1] - values[0] == pytest.approx(0.5)
@@ -158,7 +158,7 @@ def test_a_moment_bound_saves_the_pilot():
     x = heavy(2000)[0][:, :1]
     names = [r.name for r in DPMean(method="truncated", moment_bound=2600.0).fit(x).privacy_.releases]
     assert names == ["mean"]
-    assert [r.name for r in DPMean(method="truncated").fit(x).privacy_.releases] == ["location", "tail counts", "mean"]
+    assert [r.name for r in DPMean(method="truncated").fit(x).privacy_.releases] == ["location 1", "location 2", "counts", "mean"]
 
 
 def test_missing_values_raise_or_count_as_zero_or_not_at_all():

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from fattail import UtilityWarning, _kernels
-from fattail.algorithms.auto.mean import plan_mean
-from fattail.columns import CountNoise, choose_ends, describe
+from fattail.algorithms.auto.mean import adaptive_mean
+from fattail.columns import CountNoise, OctaveCounts, choose_ends, choose_radius, describe, plan_mean
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES
 from fattail.columns.location import DENSE_GRID, GRID, OCTAVES, LocationGrid, find_locations, roundest
+from fattail.columns.looks import merged_octaves
 from fattail.columns.tails import ENDS, Posterior, bank
 from fattail.privacy import Bounded, Curator, TopK
 from fattail.rows.data import PrivateData
@@ -240,6 +241,9 @@ class Odds:
         self.lost += float(chance[scores._value < -self.hopeless].sum() / chance.sum())
         return np.array([best])
 
+    def waive(self, stage: TopK) -> None:
+        """Columns that need no further stage."""
+
 
 @pytest.mark.parametrize(
     ("n", "d", "epsilon"), [(10_000, 1, 0.2), (2500, 1, 1.0), (3000, 1, 1.0), (12_000, 1, 1.0), (20_000, 30, 1.0)]
@@ -267,3 +271,65 @@ def test_few_values_within_the_resolution_are_no_point_mass() -> None:
     """Rows at several distances are seen, so the interval need not allow for rows that nobody can see."""
     years = np.random.default_rng(3).integers(1990, 2006, 1000).astype(float)
     assert not any(description(years, 0.9, seed).is_unresolved for seed in range(5))
+
+
+@pytest.mark.parametrize(("center", "resolution"), [(0.0, 0.0), (0.0, 2.0**-9), (1e9, 1e5), (-3e-7, 1e-9), (2.0**120, 2.0**112)])
+def test_every_octave_is_counted_once_and_those_that_matter_alone(center: float, resolution: float) -> None:
+    outer = merged_octaves(center, resolution)
+    assert np.all(outer >= np.arange(CELLS))
+    assert np.all(outer[outer] == outer)  # a group is counted under one of its own octaves
+    assert np.all(np.diff(outer) >= 0)
+    usual = OCTAVES + (math.frexp(center)[1] - 1 if center else GRID.everyday)
+    around = np.arange(usual - 8, min(usual + 24, CELLS))
+    assert np.array_equal(outer[around], around)
+    assert (outer == np.arange(CELLS)).sum() < 0.8 * CELLS
+
+
+def test_a_center_near_zero_does_not_blur_everyday_distances() -> None:
+    """The median of a symmetric column around zero is selected at any magnitude below its density's resolution."""
+    outer = merged_octaves(2.0**-100, 2.0**-102)
+    everyday = np.arange(OCTAVES - 20, OCTAVES + 40)
+    assert np.array_equal(outer[everyday], everyday)
+
+
+def test_merged_octaves_lose_no_row() -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate((rng.normal(5, 1, 300), np.exp2(rng.uniform(-120, 120, 300)), [5.0] * 7))[:, None]
+    table = OctaveCounts(PrivateData(x), np.array([5.0]), np.array([2.0**-7]))._table
+    assert table.sum() == len(x)
+    assert table[0, 0] == 7
+
+
+def test_only_narrow_columns_are_refined_further() -> None:
+    rng = np.random.default_rng(1)
+    n = 200_000
+    X = np.column_stack([rng.normal(100, 30, n), rng.normal(1e9, 3, n), np.full(n, 0.3712), np.zeros(n)])
+    plan, release = plan_mean(n, 4, 1.0, 1e-6) or pytest.fail("a plan is expected")
+    assert plan.check is not None
+    curator = Curator(1.0, 1e-6, random_state=0)
+    curator.plan(*plan.mechanisms, release)
+    center, resolution = find_locations(curator, plan.stages, PrivateData(X), plan.grid, plan.check)
+    assert 0.1 < resolution[0] < 1.0
+    assert abs(center[0] - 100) < 2
+    assert resolution[1] < 1 and abs(center[1] - 1e9) < 1
+    assert center[2] == 0.3712
+    assert center[3] == 0.0
+
+
+def test_a_rare_yes_is_found_with_few_rows_and_a_constant_is_answered_exactly() -> None:
+    answers = []
+    for seed in range(30):
+        x = np.zeros(10_000)
+        x[:150] = 1.0
+        answers.append(adaptive_mean(Curator(0.5, 1e-6, random_state=seed), PrivateData(x[:, None])).value[0])
+    assert np.sqrt(np.mean((np.array(answers) - 0.015) ** 2)) < 0.003
+    fits = [adaptive_mean(Curator(1.0, 1e-6, random_state=s), PrivateData(np.full((3000, 1), 4.0))).value[0] for s in range(20)]
+    assert np.sum(np.abs(np.array(fits) - 4.0) > 1e-12) <= 1
+
+
+def test_a_symmetric_radius_reaches_the_rows_and_says_what_it_does_not_know() -> None:
+    x = np.random.default_rng(2).exponential(1.0, 20_000)
+    radius, spread = choose_radius(description(x), 1e-4)
+    assert 3 < radius < 30
+    assert 0.005 < spread < 0.1
+    assert choose_radius(description(np.full(5000, 7.0)), 1e-4) == (0.0, math.inf)

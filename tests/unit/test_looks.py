@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fattail import audit
-from fattail.algorithms.auto.mean import adaptive_mean, plan_mean
-from fattail.columns import CountNoise, choose_ends
+from fattail.algorithms.auto.mean import adaptive_mean
+from fattail.columns import CountNoise, choose_ends, plan_mean
 from fattail.columns.description import CELLS, NOT_YET, ColumnDescription, HardEnd
 from fattail.columns.location import OCTAVES
 from fattail.columns.looks import LOOKS, OctaveCounts, describe, find_hard_ends, moved_counts, settle_ends
@@ -137,7 +137,7 @@ def test_a_row_moves_one_count_of_one_cell_and_two_of_several() -> None:
     other[7] = [1e6, 0.3]
     cells = rng.random((2, 2, CELLS)) < 0.5
     center = np.zeros(2)
-    tables = [OctaveCounts(rows_of(v), center)._table[:, 1:][cells.reshape(2, -1)] for v in (x, other)]
+    tables = [OctaveCounts(rows_of(v), center, center)._table[:, 1:][cells.reshape(2, -1)] for v in (x, other)]
     assert np.abs(tables[0] - tables[1]).sum() <= moved_counts(cells.reshape(2, -1))
 
 

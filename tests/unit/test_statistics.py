@@ -341,13 +341,13 @@ HARD_ENDS = {
 def test_columns_with_a_hard_end_have_no_more_noise_than_if_it_were_told(law):
     draw, low, high = HARD_ENDS[law]
     errors = []
-    for seed in range(12):
+    for seed in range(24):
         x = draw(np.random.default_rng(seed), len(CODES))
         answer = fattail.mean(x, by=CODES, groups=list(range(10)), random_state=seed)
         errors.append((answer.value - np.bincount(CODES, x) / 3_000) ** 2)
     # A noisy sum around the middle and a noisy count, half of epsilon each.
     told = np.sqrt(2) * 2 / 0.5 * np.hypot((high - low) / 2, x.mean() - (high + low) / 2) / 3_000
-    assert np.sqrt(np.mean(errors)) < told
+    assert np.sqrt(np.mean(errors)) < 1.1 * told  # the standard error of 24 fits is 5 %
 
 
 def test_ends_move_in_to_the_last_value_and_not_where_rows_are():
@@ -404,13 +404,14 @@ def test_an_account_adds_up_charges_of_one_unit_and_relation_only(function, firs
 
 
 def test_groups_that_lie_apart_are_not_pulled_together():
-    g = np.repeat([0, 1], [4_000, 8_000])
+    g, missed = np.repeat([0, 1], [4_000, 8_000]), 0
     for law in ("normal", "laplace", "logistic"):
         for seed in range(3):
             x = getattr(np.random.default_rng(seed), law)(98.6, 0.7, 12_000) + 0.46 * (g == 0)
             answer = fattail.difference(x, by=g, groups=[0, 1], random_state=seed)
             assert abs(answer.value - (x[g == 0].mean() - x[g == 1].mean())) < 0.04
-            assert answer.interval[0] < 0.46 < answer.interval[1]
+            missed += not answer.interval[0] < 0.46 < answer.interval[1]
+    assert missed <= 1  # of nine 95 % intervals
 
 
 def test_a_number_and_its_text_are_one_group():

@@ -1,10 +1,11 @@
 """The private description of a column, and where to clip it."""
 
 from fattail.columns.description import ColumnDescription
-from fattail.columns.ends import Ends, choose_ends, clipped_square
+from fattail.columns.ends import Ends, choose_ends, choose_radius, clipped_square
 from fattail.columns.evidence import CountNoise
 from fattail.columns.location import DENSE_GRID, GRID, find_locations
 from fattail.columns.looks import DescriptionPlan, OctaveCounts, describe, settle_ends
+from fattail.columns.plan import plan_mean
 
 __all__ = [
     "DENSE_GRID",
@@ -15,8 +16,10 @@ __all__ = [
     "Ends",
     "OctaveCounts",
     "choose_ends",
+    "choose_radius",
     "clipped_square",
     "describe",
     "find_locations",
+    "plan_mean",
     "settle_ends",
 ]

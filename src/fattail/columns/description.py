@@ -27,11 +27,11 @@ class ReadingRules:
     windows: tuple[int, ...] = (1, 2, 4)
     """Largest number of neighboring cells whose sums are tested."""
     enough: float = 6.0
-    """A tail is fitted where it holds this many times the threshold of a count, ..."""
+    """A tail is fitted from the last octave on that holds this many times the threshold of a count, ..."""
     enough_share: float = 1 / 16
     """... or this share of the fullest cell."""
     rise: float = 1.2
-    """A tail does not decrease yet if the next cell holds this many times as many rows, ..."""
+    """A cell still belongs to the body if the next cell holds this many times as many rows, ..."""
     rise_doubt: float = 3.0
     """... noise aside (one in exp(3) = 20)."""
     lost: float = 0.9
@@ -41,7 +41,7 @@ class ReadingRules:
     mass_doubt: float = 6.9
     """... noise aside (one in exp(6.9) = 1000)."""
     apart_doubt: float = 13.0
-    """Doubt about each of two cells before rows lie at two distances (one in exp(13) = 4e5, among 514 cells)."""
+    """Doubt below which a cell does not count as a second distance with rows (one in exp(13) = 4e5, among 514 cells)."""
     bulk: int = 4
     """Cells that hold the bulk of a column: a factor of 16."""
     body: tuple[int, int] = (11, 4)
@@ -203,7 +203,10 @@ class ColumnDescription:
         k = np.arange(CELLS)
         if self.bulk is None:
             far = np.minimum(np.abs(k - self.usual), CELLS - 1)
-            return places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - self.usual, 0)
+            doubt = places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - self.usual, 0)
+            if self.center.is_integer():
+                doubt[OCTAVES] = min(doubt[OCTAVES], math.log(windows / (rate * RATES.one)))
+            return doubt
         beyond = np.maximum(k - self.bulk, 0)
         return np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
 
@@ -227,6 +230,14 @@ class ColumnDescription:
             if seen.size:
                 last = max(last, int(seen[-1]))
         return last if last >= 0 else None
+
+    def guessed_starts(self) -> list[int | None]:
+        """Tail starts of a column without significant rows: a distance of one, if the counts make it likely.
+
+        The commonest column with too few rows to be visible is a rare yes. Its estimate gains; its interval stays infinite.
+        """
+        likely = self.center.is_integer() & (self.counts[:, OCTAVES] > self.noise.threshold(RATES.guess))
+        return [OCTAVES if here else None for here in likely]
 
     def possible(self, side: int, end: float, expected: Floats, more: float = 0.0) -> Floats:
         """Sums of the distances beyond ``end``, by cell, of rows that a side may have there in addition to the expected ones.

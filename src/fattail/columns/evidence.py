@@ -28,26 +28,32 @@ class EvidenceRates:
     """
 
     surely: float = 0.15
-    """Chance that noise shows rows somewhere beyond the bulk."""
+    """Probability that noise alone is significant somewhere beyond the bulk."""
     slope: float = math.log(4)
-    """By which the logarithm of that chance falls with every octave: log 4, so that all octaves have the same squared cost."""
+    """Decrease of the log probability per octave: log 4, so that false positives of all octaves have the same squared cost."""
     certainly: float = 0.01
     certain_slope: float = math.log(8)
-    """The same where doubtful cells can be counted again: what is believed at once needs no second count."""
+    """The same where doubtful cells can be counted again: only a count that needs no confirmation is used at once."""
     alone: float = 0.033
-    """By how much rarer it must be where no bulk is seen: there it would be taken for all that differs from a point mass."""
+    """Factor of that probability where no bulk is visible: a false positive would then be the only spread of the column."""
     alone_slope: float = 0.35
-    """Half of log 2, on top of the prior of the octaves: half as much as the cost grows."""
+    """Increase of the doubt per octave there, in addition to the prior: half of log 2, half as fast as the cost grows."""
+    one: float = 0.02
+    """Prior share of a distance of one from a whole number: answers of yes or no, and counts of rare events. A false positive
+    so near costs little, so that ``alone`` does not apply."""
+    guess: float = 5.0
+    """Doubt about rows at that distance below which they are too uncertain even for an estimate without an interval: one in
+    exp(5) = 150 constant columns is not answered exactly."""
     possibly: float = 0.2
-    """Chance that noise widens an interval."""
+    """Probability that noise alone widens an interval."""
     possibly_again: float = 0.5
-    """The same for cells that were counted twice, and few they are."""
+    """The same for cells that were counted twice. It may be larger because there are few of them."""
     likely: float = 2.0
     """Increase of ``doubt`` from which on a count is more likely rows than noise: one in exp(2) = 7 of the false positives."""
     possibly_slope: float = 0.23
-    """A third of log 2: far codes are as likely at any distance of some octaves."""
+    """Increase of the doubt per octave for ``possibly``, a third of log 2: codes such as 999 occur at any distance."""
     usual: float = 6.0
-    """Octaves around the usual one within which half of the prior lies, where no bulk is seen."""
+    """Octaves around the most likely one that hold half of the prior, where no bulk is visible."""
 
 
 RATES = EvidenceRates()
@@ -103,8 +109,19 @@ class CountNoise:
             return np.asarray(self.scale * np.sqrt(2 * cells * doubt))
         if cells == 1:
             return np.asarray(self.scale * (doubt - math.log(2)))
-        cost = -cells * np.log1p(-(_LEVERS**2))
-        return np.asarray(self.scale * np.min((doubt[..., None] + cost) / _LEVERS, axis=-1))
+        cost, breaks = _chernoff(cells)
+        best = np.searchsorted(breaks, doubt)
+        return np.asarray(self.scale * (doubt + cost[best]) / _LEVERS[best])
+
+
+@lru_cache(maxsize=64)
+def _chernoff(terms: int) -> tuple[Floats, Floats]:
+    """Chernoff's bound of a sum of Laplace noises, as the least of some straight lines: ``(doubt + cost) / lever``.
+
+    The doubts at which one line takes over from the line before are increasing.
+    """
+    cost = -terms * np.log1p(-(_LEVERS**2))
+    return cost, (cost[1:] * _LEVERS[:-1] - cost[:-1] * _LEVERS[1:]) / np.diff(_LEVERS)
 
 
 @lru_cache(maxsize=16)

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.privacy import Bounded, Curator, TopK
-from fattail.robust.histogram import log_totals, totals
+from fattail.columns.evidence import CountNoise
+from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
+from fattail.robust.base import ONE
+from fattail.robust.histogram import fixed, log_totals, totals
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
+Noise = Laplace | Gaussian
 
 OCTAVES = 128
 """Magnitudes from 2**-OCTAVES to 2**OCTAVES are distinguished; smaller ones count as zero, larger ones as the largest."""
@@ -44,6 +48,15 @@ class LocationGrid:
     zero: float = 2.5
     """Log weight of zero relative to an octave, a fifth of all: the commonest number."""
 
+    told_apart: int = 45
+    """Octaves around that one that are candidates of their own, ..."""
+    together: int = 4
+    """... and octaves that are one candidate elsewhere: below 1e-12 and above 1e15."""
+    narrow: float = 0.03
+    """A cell with a smaller share of the rows is a small part of the column's spread, and is not refined, ..."""
+    narrow_doubt: float = 3.0
+    """... noise aside (one in exp(3) = 20)."""
+
     @property
     def magnitudes(self) -> tuple[int, int, int, int, int]:
         """The first grid, in the form of the kernels."""
@@ -53,7 +66,17 @@ class LocationGrid:
     @property
     def largest(self) -> int:
         """Cells of the largest of the grids."""
-        return max(2 * _kernels.magnitude_edges(*self.magnitudes).size + 1, self.fine)
+        return max(self.candidates[0].size, self.fine)
+
+    @property
+    def edges(self) -> Floats:
+        """Lower edges of the cells of the first grid for positive numbers."""
+        return _edges(self.magnitudes)
+
+    @property
+    def candidates(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """First and last cells of the candidates of the first selection: all of both signs, or several octaves together."""
+        return _candidates(self)
 
     def stage(self, error: float) -> float:
         """``n epsilon`` of a selection that misses a cell with all rows with probability at most ``error``.
@@ -61,6 +84,25 @@ class LocationGrid:
         Every other cell misses the middle rank by half of the rows, and the noise of a score has scale ``2 / epsilon``.
         """
         return 4 * math.log(self.largest / error)
+
+
+@lru_cache(maxsize=8)
+def _edges(magnitudes: tuple[int, int, int, int, int]) -> Floats:
+    return _kernels.magnitude_edges(*magnitudes)
+
+
+@lru_cache(maxsize=8)
+def _candidates(grid: LocationGrid) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    octave = np.floor(np.log2(grid.edges)).astype(int)
+    usual = np.abs(octave - grid.everyday) <= grid.told_apart
+    begins = usual | (octave % grid.together == 0)
+    begins[1:] |= usual[:-1] & ~usual[1:]
+    begins[0] = True
+    positive = np.flatnonzero(begins)
+    ends = np.append(positive[1:], grid.edges.size) - 1
+    middle = grid.edges.size
+    first = np.concatenate((middle - 1 - ends[::-1], [middle], middle + 1 + positive))
+    return first, np.append(first[1:], 2 * middle + 1) - 1
 
 
 GRID = LocationGrid()
@@ -91,8 +133,20 @@ def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
     return log_totals(data, center, (-OCTAVES, 2 * OCTAVES + 2, 1))
 
 
+def grid_totals(data: PrivateData, columns: NDArray[np.intp], low: Floats, step: Floats, size: int) -> NDArray[Any]:
+    """Counts of some columns, which may repeat, in ``size`` cells of width ``step`` from ``low`` on, and before and after them;
+    private."""
+    all_columns = np.array_equal(columns, np.arange(data.d))
+
+    def codes(block: Block) -> NDArray[np.int16]:
+        rows = dense(block)
+        return _kernels.grid_cells(rows if all_columns else np.take(rows, columns, axis=1), low, step, size)
+
+    return totals(data, (columns.size, size + 2), codes)
+
+
 def find_locations(
-    curator: Curator, stages: tuple[TopK, ...], data: PrivateData, grid: LocationGrid = GRID
+    curator: Curator, stages: tuple[TopK, ...], data: PrivateData, grid: LocationGrid = GRID, check: Noise | None = None
 ) -> tuple[Floats, Floats]:
     """Center of each column, and the width of the cell that it stands for.
 
@@ -103,49 +157,79 @@ def find_locations(
         Planned selections, each with ``count`` equal to the number of columns.
     data : PrivateData
     grid : LocationGrid
+    check : Laplace or Gaussian, optional
+        Planned release of the number of rows in the cell of each column after the second stage. Only columns with many rows
+        in that cell are refined further.
 
     Notes
     -----
     *Privacy.* A score is minus the number of rows by which a cell misses the middle rank: sensitivity 1, one selection for
-    each column and stage. The grids are public, or depend on the selections before. Proof: ``location.proof.md``.
+    each column and stage. The grids are public, or depend on the selections before. Replacing a row moves each number of rows
+    of ``check`` by at most one. Proof: ``location.proof.md``.
     """
     low, high = _first(curator, stages[0], data, grid)
-    center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
-    zero = high == low  # a cell of exactly zero is not refined
-    for stage in stages[1:]:
-        width = np.where(zero, 1.0, high - low)
-        first, step = low - grid.margin * width, (1 + 2 * grid.margin) * width / grid.fine
-        closer = _closer(curator, stage, data, first, step, grid.fine)
-        low, high = (np.where(zero, 0.0, edge) for edge in closer)
-        center = np.array([roundest(a, b) for a, b in zip(low, high, strict=True)])
-    return center, high - low
+    active = high > low  # a cell of exactly zero is not refined
+    for k, stage in enumerate(stages[1:]):
+        chosen = np.flatnonzero(active)
+        for _ in range(data.d - chosen.size):
+            curator.waive(stage)
+        width = (high - low)[chosen]
+        first, step = low[chosen] - grid.margin * width, (1 + 2 * grid.margin) * width / grid.fine
+        low[chosen], high[chosen], inside = _closer(curator, stage, data, first, step, grid.fine, chosen)
+        if check is not None and k == 0:
+            active &= _is_narrow(curator, check, inside, chosen, data)
+    return np.array([roundest(a, b) for a, b in zip(low, high, strict=True)]), high - low
 
 
 def _first(curator: Curator, stage: TopK, data: PrivateData, grid: LocationGrid) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
-    edges = _kernels.magnitude_edges(*grid.magnitudes)
+    edges = grid.edges
     bins = edges.size + 1
     counts = totals(data, (data.d, 2 * bins), lambda block: _kernels.magnitude_cells(dense(block), *grid.magnitudes))
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
+    first, last = grid.candidates
     weight, zero = familiarity(np.log2(edges)), grid.zero + grid.digits * math.log(2)
-    # Multiples of 2^-20, so that their sums with counts are exact.
-    weight = np.rint(np.concatenate((weight[::-1], [zero], weight)) * curator.noise(stage) * 2.0**20) / 2.0**20
+    weight = np.concatenate((weight[::-1], [zero], weight))[first]
+    weight = np.rint(weight * curator.noise(stage) * 2.0**20) / 2.0**20  # multiples of 2^-20, so that sums with counts are exact
     chosen = np.empty(data.d, dtype=np.intp)
     for j, (above, below) in enumerate(counts.reshape(-1, 2, bins)):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
+        cells = np.add.reduceat(cells, first)
         chosen[j] = curator.select(stage, Bounded(-missed(cells, data.n // 2), 1.0, "linf") + weight)[0]
-    return low[chosen], high[chosen]
+    return low[first[chosen]], high[last[chosen]]
 
 
-def _closer(curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats, size: int) -> tuple[Floats, Floats]:
-    """Cells on uniform grids of ``size`` cells that begin at ``low``."""
-    counts = totals(data, (data.d, size + 2), lambda block: _kernels.grid_cells(dense(block), low, step, size))
-    chosen = np.empty(data.d, dtype=np.intp)
+def _closer(
+    curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats, size: int, columns: NDArray[np.intp]
+) -> tuple[Floats, Floats, NDArray[Any]]:
+    """Cells of some columns on uniform grids of ``size`` cells that begin at ``low``, and their numbers of rows (private)."""
+    if not columns.size:
+        return low, low, np.zeros(0)
+    counts = grid_totals(data, columns, low, step, size)
+    chosen = np.empty(columns.size, dtype=np.intp)
     for j, cells in enumerate(counts):
         score = Bounded(-missed(cells, data.n // 2)[1:-1], 1.0, "linf")
         chosen[j] = curator.select(stage, score)[0]
-    return low + step * chosen, low + step * (chosen + 1)
+    return low + step * chosen, low + step * (chosen + 1), counts[np.arange(columns.size), chosen + 1]
+
+
+def _is_narrow(
+    curator: Curator, check: Noise, inside: NDArray[Any], columns: NDArray[np.intp], data: PrivateData
+) -> NDArray[np.bool_]:
+    """Whether the cell of each column may hold so many rows that it should be refined."""
+    rows = np.zeros(data.d)
+    rows[columns] = inside
+    noisy, noise = release_counts(curator, check, rows, data.d)
+    return np.asarray(noisy + noise.threshold(GRID.narrow_doubt) > GRID.narrow * data.n)
+
+
+def release_counts(curator: Curator, mechanism: Noise, counts: NDArray[Any], moved: int) -> tuple[Floats, CountNoise]:
+    """Noisy counts of which a replaced row moves at most ``moved``, each by at most one, and their noise."""
+    size = {"l1": float(moved), "l2": math.sqrt(moved)}[mechanism.norm]
+    # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
+    noisy = curator.release(mechanism, Bounded(fixed(counts), ONE * size, mechanism.norm, unit=1.0 / ONE))
+    return noisy, CountNoise(curator.noise(mechanism, size), isinstance(mechanism, Laplace))
 
 
 def roundest(low: float, high: float) -> float:

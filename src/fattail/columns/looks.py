@@ -1,9 +1,12 @@
 """What is released to describe a column: its location, its counts, and second looks where the first leaves doubt.
 
-A first look counts the rows of every octave around the center. Whatever it leaves open is counted again with fresh noise:
-everything, if no rows are seen beside a point mass; a few cells, if they may hold rows that would change the answer; the
-parts of the last octave, if rows seem to end there. Second looks take their budget from the release that follows them,
-which gets all of it where nothing is open.
+A first look counts the rows of every octave around the center. A second look counts again, with fresh noise:
+
+- all octaves, if no rows are visible beside a point mass;
+- single octaves that may hold rows, if those rows would change the answer;
+- the parts of the last octave, if many rows lie in it, since they may end abruptly.
+
+Second looks take their budget from the release that follows them. Where none is needed, that release gets the whole budget.
 """
 
 from __future__ import annotations
@@ -16,18 +19,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail import _kernels
 from fattail.columns.description import CELLS, NOT_YET, ColumnDescription, HardEnd
 from fattail.columns.ends import Ends, choose_ends
 from fattail.columns.evidence import CountNoise
-from fattail.columns.location import GRID, OCTAVES, LocationGrid, dense, find_locations, signed_counts
-from fattail.privacy import Bounded, Curator, Gaussian, Laplace, TopK
-from fattail.robust.base import ONE
-from fattail.robust.histogram import fixed, totals
+from fattail.columns.location import (
+    GRID,
+    OCTAVES,
+    LocationGrid,
+    Noise,
+    find_locations,
+    grid_totals,
+    release_counts,
+    signed_counts,
+)
+from fattail.privacy import Curator, Laplace, TopK
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
-Noise = Laplace | Gaussian
 
 
 @dataclass(frozen=True)
@@ -37,30 +45,38 @@ class LookRules:
     doubtful: float = 0.15
     """Fraction of the following release's budget for counting doubtful cells again."""
     likely: float = 0.35
-    """The same if they rather hold rows than not: to miss them would cost more."""
+    """The same if they are more likely to hold rows than not, because missing rows costs more."""
     unseen: float = 0.5
-    """The same for counting everything again, where no rows are seen beside a point mass: there is nothing else to release."""
+    """The same for counting all octaves again, where no rows are visible beside a point mass."""
     biased: float = 1.1
-    """What lies beyond the ends is too uncertain where it is so many times less certain than the following release."""
+    """Tails are counted again if the standard deviation of the predicted bias exceeds this multiple of the release's noise."""
     tails: float = 0.45
-    """Budget of all counts there, relative to that of the following release before: tails are counted again up to this."""
+    """Budget of the first and second counts together in that case, relative to the undivided budget of the release."""
     least_tails: float = 0.1
-    """Fraction below which that is not worth while."""
+    """Smallest fraction for which tails are counted again."""
     fine: int = 16
     """Parts of an octave: an end lies at most a sixteenth of its distance too far."""
     fine_rate: float = 0.05
-    """Chance that noise shows rows in some part of an octave."""
+    """Probability that noise alone is significant in some part of an octave."""
     windows: tuple[int, ...] = (1, 2, 4)
-    """Sums of so many neighboring parts are looked at."""
+    """Numbers of neighboring parts whose sums are tested."""
     abrupt: float = 20.0
-    """Rows end abruptly where the last ones are this many times what could be seen: in counts of events (Poisson), one value is
-    at most this many times as frequent as the next, unless the next is seen as an octave of its own."""
+    """Rows end abruptly if the last visible ones are this many times the threshold. In counts of events (Poisson), a value is at
+    most this many times as frequent as the next one, unless the next one is visible as an octave of its own."""
     last_part: float = 0.35
-    """Share of the last octave's rows that its last ones are expected to be."""
+    """Expected share of the last octave's rows that lie in its last part with rows."""
+    inside: int = 16
+    """Octaves below the resolution of a center that are told apart."""
+    beyond: int = 24
+    """Octaves above the magnitude of a center that are told apart, ..."""
+    around_zero: int = 45
+    """... and octaves above everyday numbers (below them, too, if the center is zero): from 1e-12 to 1e15."""
+    group: int = 4
+    """Octaves beyond that are counted together."""
     resolved: float = 2.0**-30
     """Distance of the octave from the center, relative to the center, above which rounding cannot confuse the two sides."""
     most_fine: float = 0.12
-    """Largest fraction of the budget that looking at the parts of an octave is worth."""
+    """Largest fraction of the budget that is spent on the parts of octaves."""
 
 
 LOOKS = LookRules()
@@ -74,10 +90,12 @@ class DescriptionPlan(NamedTuple):
     grid: LocationGrid = GRID
     looks_again: bool = False
     """Whether doubtful cells can be counted again."""
+    check: Noise | None = None
+    """Numbers of rows in the cells of the second stage, which decide whether there are more stages."""
 
     @property
     def mechanisms(self) -> tuple[TopK | Noise, ...]:
-        return (*self.stages, self.counts)
+        return (*self.stages, *(() if self.check is None else (self.check,)), self.counts)
 
 
 class OctaveCounts:
@@ -89,31 +107,53 @@ class OctaveCounts:
     one if only one is released. Proof: ``looks.proof.md``.
     """
 
-    def __init__(self, data: PrivateData, center: Floats) -> None:
+    def __init__(self, data: PrivateData, center: Floats, resolution: Floats) -> None:
         signed = signed_counts(data, center)
-        self._table = np.concatenate((signed[:, :, :1].sum(axis=1), signed[:, 0, 1:], signed[:, 1, 1:]), axis=1)
+        outer = np.array([merged_octaves(c, w) for c, w in zip(center, resolution, strict=True)])
+        table = np.zeros((data.d, 2, CELLS), dtype=signed.dtype)
+        np.add.at(table, (np.arange(data.d)[:, None, None], np.arange(2)[:, None], outer[:, None]), signed[:, :, 1:])
+        self._table = np.concatenate((signed[:, :, :1].sum(axis=1), table.reshape(data.d, -1)), axis=1)
+        counted = np.repeat((outer == np.arange(CELLS))[:, None], 2, axis=1).reshape(data.d, -1)
+        self._counted = np.concatenate((np.ones((data.d, 1), dtype=np.bool_), counted), axis=1)
 
     def released(self, curator: Curator, mechanism: Noise) -> tuple[Floats, CountNoise]:
         """Noisy counts of all cells, of shape (columns, 1 + 2 CELLS)."""
-        return release_counts(curator, mechanism, self._table, 2 * len(self._table))
+        return self._released(curator, mechanism, np.ones_like(self._counted))
 
     def released_cells(self, curator: Curator, mechanism: Noise, cells: NDArray[np.bool_]) -> tuple[Floats, CountNoise]:
-        """Noisy counts of some cells of each column, marked in ``cells`` of shape (columns, 2, CELLS), one after the other."""
-        marked = cells.reshape(len(cells), -1)
-        return release_counts(curator, mechanism, self._table[:, 1:][marked], moved_counts(marked))
+        """Noisy counts of some cells, marked in ``cells`` of shape (columns, 2, CELLS); zero elsewhere."""
+        marked = np.concatenate((np.zeros((len(cells), 1), dtype=np.bool_), cells.reshape(len(cells), -1)), axis=1)
+        noisy, noise = self._released(curator, mechanism, marked)
+        return noisy[:, 1:].reshape(cells.shape), noise
+
+    def _released(self, curator: Curator, mechanism: Noise, marked: NDArray[np.bool_]) -> tuple[Floats, CountNoise]:
+        """Noisy counts of the marked cells; octaves that are counted with others are zero."""
+        counted, table = marked & self._counted, np.zeros(marked.shape)
+        table[counted], noise = release_counts(curator, mechanism, self._table[counted], moved_counts(counted))
+        return table, noise
+
+
+def merged_octaves(center: float, resolution: float) -> NDArray[np.intp]:
+    """The octave with which each octave of distance from a center is counted: its own, or the outermost of its group.
+
+    Octaves far below the resolution of the center are one group, since nobody needs to tell them apart. So are four octaves
+    each beyond a distance that few columns have. Public arithmetic; it saves draws of noise.
+    """
+    k = np.arange(CELLS)
+    usual = OCTAVES + (math.frexp(center)[1] - 1 if center else GRID.everyday)
+    inside = OCTAVES + math.frexp(resolution)[1] - 1 - LOOKS.inside if resolution else usual - LOOKS.around_zero
+    # A center near zero says little about the magnitude of the column: everyday distances are told apart for every center.
+    outside = max(usual + LOOKS.beyond, OCTAVES + GRID.everyday + LOOKS.around_zero)
+    size = LOOKS.group
+    groups = inside - (inside - k) // size * size if not resolution else np.full(CELLS, inside)
+    return np.asarray(
+        np.clip(np.where(k < inside, groups, np.where(k > outside, outside - (outside - k) // size * size, k)), 0, CELLS - 1)
+    )
 
 
 def moved_counts(marked: NDArray[np.bool_]) -> int:
     """How many of the marked cells, of shape (columns, cells), a replaced row moves by one: two of a column, if it has two."""
     return int(np.minimum(marked.sum(axis=1), 2).sum())
-
-
-def release_counts(curator: Curator, mechanism: Noise, counts: NDArray[Any], moved: int) -> tuple[Floats, CountNoise]:
-    """Noisy counts of which a replaced row moves at most ``moved``, each by at most one, and their noise."""
-    size = {"l1": float(moved), "l2": math.sqrt(moved)}[mechanism.norm]
-    # In steps far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-    noisy = curator.release(mechanism, Bounded(fixed(counts), ONE * size, mechanism.norm, unit=1.0 / ONE))
-    return noisy, CountNoise(curator.noise(mechanism, size), isinstance(mechanism, Laplace))
 
 
 def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> tuple[list[ColumnDescription], OctaveCounts]:
@@ -137,8 +177,8 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> tupl
     -----
     *Privacy.* ``find_locations``, then one table of counts around the released centers. Proof: ``looks.proof.md``.
     """
-    center, resolution = find_locations(curator, plan.stages, data, plan.grid)
-    counts = OctaveCounts(data, center)
+    center, resolution = find_locations(curator, plan.stages, data, plan.grid, plan.check)
+    counts = OctaveCounts(data, center, resolution)
     noisy, noise = counts.released(curator, plan.counts)
     second = NOT_YET if plan.looks_again else None
     columns = [
@@ -176,7 +216,7 @@ def settle_ends(
     ends = [choose_ends(column, unit()) for column in columns]
     if any(column.second is None for column in columns):
         return columns, ends
-    unseen = np.array([not e.seen for e in ends])
+    unseen = np.array([e.guessed or not e.seen for e in ends])
     tails = LOOKS.tails - _relative_budget(curator, release, columns)
     biased = np.array([e.bias_variance > (LOOKS.biased * unit() * (e.high - e.low)) ** 2 for e in ends]) & ~unseen
     biased &= tails > LOOKS.least_tails
@@ -187,10 +227,9 @@ def settle_ends(
         kinds = ((unseen, LOOKS.unseen), (biased, tails), (likely, LOOKS.likely), (~(unseen | biased | likely), LOOKS.doubtful))
         look = curator.split(release, "second look", float(sum(kind.mean() * fraction for kind, fraction in kinds)))
         noisy, noise = counts.released_cells(curator, look, again)
-        looked = np.split(noisy, np.cumsum(again.sum(axis=(1, 2)))[:-1])
         counted = [
-            c.counted_again(cells, values, noise) if cells.any() else c
-            for c, cells, values in zip(columns, again, looked, strict=True)
+            c.counted_again(cells, values[cells], noise) if cells.any() else c
+            for c, cells, values in zip(columns, again, noisy, strict=True)
         ]
         ends = _chosen_anew(columns, counted, ends, unit())
         columns = counted
@@ -217,7 +256,7 @@ def _noise_of_all(curator: Curator, release: Noise, columns: int) -> CountNoise:
 def find_hard_ends(
     curator: Curator, release: Noise, data: PrivateData, columns: list[ColumnDescription]
 ) -> list[ColumnDescription]:
-    """Look where within its last octave a side ends, if so many rows are there that a small part of the budget will show it.
+    """Find where the rows of a side end within its last octave, if it has so many rows that a small part of the budget suffices.
 
     Notes
     -----
@@ -240,30 +279,30 @@ def find_hard_ends(
     if not wanted.any():
         return columns
     look = curator.split(release, "parts of the last octave", float(needed[wanted].max()))
-    table = np.stack([_parts(data, center, unit[:, side], side) for side in (0, 1)], axis=1)
-    marked = np.repeat(wanted[:, :, None], table.shape[2], axis=2)
-    noisy, noise = release_counts(curator, look, table[marked], moved_counts(marked.reshape(len(columns), -1)))
-    seen = dict(zip(zip(*np.nonzero(wanted), strict=True), noisy.reshape(-1, table.shape[2]), strict=True))
-    found = []
-    for j, column in enumerate(columns):
-        ends = [_hard_end(seen[j, s], noise, int(octave[j, s]), doubt) if wanted[j, s] else None for s in (0, 1)]
-        found.append(column if ends == [None, None] else replace(column, hard_ends=(ends[0], ends[1])))
+    where, side = np.nonzero(wanted)
+    counts = _parts(data, where, center[where], unit[wanted], side)
+    noisy, noise = release_counts(curator, look, counts, 2 * int(wanted.any(axis=1).sum()))
+    found = list(columns)
+    for j, s, parts in zip(where.tolist(), side.tolist(), noisy, strict=True):
+        ends = list(found[j].hard_ends)
+        ends[s] = _hard_end(parts, noise, int(octave[j, s]), doubt)
+        found[j] = found[j] if ends == [None, None] else replace(found[j], hard_ends=(ends[0], ends[1]))
     return found
 
 
-def _parts(data: PrivateData, center: Floats, unit: Floats, side: int) -> NDArray[Any]:
-    """Counts of the parts of the octave ``[unit, 2 unit)`` of distances on a side and of one part before it, nearest first."""
+def _parts(data: PrivateData, columns: NDArray[np.intp], center: Floats, unit: Floats, side: NDArray[np.intp]) -> NDArray[Any]:
+    """Counts of the parts of the octaves ``[unit, 2 unit)`` of distances and of one part before them, nearest first."""
     step, size = unit / LOOKS.fine, LOOKS.fine + 1
-    low = center + unit - step if side == 0 else center - 2 * unit
-    counts = totals(data, (len(center), size + 2), lambda block: _kernels.grid_cells(dense(block), low, step, size))[:, 1:-1]
-    return counts if side == 0 else counts[:, ::-1]
+    low = np.where(side == 0, center + unit - step, center - 2 * unit)
+    counts = grid_totals(data, columns, low, step, size)[:, 1:-1]
+    return np.where(side[:, None] == 0, counts, counts[:, ::-1])
 
 
 def _hard_end(counts: Floats, noise: CountNoise, octave: int, doubt: float) -> HardEnd | None:
-    """The end of the last rows that are seen, if they are many."""
+    """The outer end of the last part with visible rows, if they are many."""
     last, strength = -1, 0.0
     for length in LOOKS.windows:
-        # Only beyond what is seen already, so that no sum is seen for one of its parts alone.
+        # Only beyond the parts that are significant already, so that no sum is significant because of one of its parts alone.
         beyond, least = counts[last + 1 :], float(noise.threshold(doubt, length))
         sums = np.convolve(beyond, np.ones(length), "valid") if beyond.size >= length else np.zeros(0)
         seen = np.flatnonzero(sums > least)

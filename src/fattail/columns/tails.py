@@ -72,12 +72,12 @@ class TailPrior:
     lognormal: tuple[float, ...] = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
     weibull: tuple[float, ...] = (0.5, 0.7, 1.0, 1.5, 2.5)
     any_tail: float = 0.7
-    """Odds that there is a tail at all beyond what a side shows."""
+    """Prior odds that there is a tail beyond the visible rows of a side."""
     hidden: float = 0.01
-    """By how much less likely a tail is on a side that shows no rows at all."""
+    """Factor of these odds on a side without visible rows."""
     stops: tuple[float, ...] = (4.0, 16.0, 64.0)
     stop_weight: float = 0.6
-    """Heavy tails may also end, at these distances: columns of finitely many values do."""
+    """Heavy tails may also end, at these distances, as those of columns with finitely many values do."""
     lomax_stops: tuple[float, float] = (0.0, 2.5)
     lognormal_stops: tuple[float, float] = (1.5, 2.0)
     """Parameters, first and last, of shapes heavy enough to end."""
@@ -89,6 +89,8 @@ class TailPrior:
     """Least mass of a shape, in rows."""
     realized: float = 0.05
     """Rows expected beyond the largest that a sample is taken to have."""
+    ruled_out: float = 40.0
+    """Log evidence by which a shape may fall short of the best one, halfway through the search for its mass."""
     valley: float = 0.2
     """Width, in Laplace scales, of the round bottom of a likelihood: normal for large counts, Laplace for small ones."""
     misfit: float = 0.15
@@ -97,13 +99,13 @@ class TailPrior:
     point_weight: float = 0.5
     """Weight of a tail that is one point mass somewhere in a cell."""
     floor: float = 0.25
-    """The predicted excess is never trusted further than this."""
+    """Least relative standard deviation of the predicted excess."""
     regret: float = 0.7
     """Power of the unavoidable error by which shapes are weighted."""
     doubt: tuple[float, float] = (0.02, 0.99)
-    """Shapes within these quantiles count for an interval; few of the bank are real ones."""
+    """Quantiles of the predicted excess, over the shapes, that an interval includes."""
     inside: float = 0.15
-    """Nobody knows how the rows of a cell lie within it: standard deviation of their mean, in cells (0.29: all at one place)."""
+    """Standard deviation of the mean position of a cell's rows, in cells, because it is unknown (0.29: all at one place)."""
 
 
 PRIOR = TailPrior()
@@ -195,6 +197,8 @@ class Posterior(NamedTuple):
     """Counts that no shape explains."""
     rows: float
     noise: CountNoise
+    shapes: Bank
+    """The shapes that the counts do not rule out."""
     chance: Floats
     share: Floats
     """Share of all rows that belong to the shape, and its standard error."""
@@ -229,30 +233,26 @@ class Posterior(NamedTuple):
         cls, seen: Floats, points: Floats, rows: float, noise: CountNoise, release_noise: float, body: float, unseen: bool
     ) -> Posterior:
         shapes, counts = bank(), seen - points
-        b = noise.std / math.sqrt(2)
-        P = shapes.cells
-        height = np.full(len(P), max(counts.sum(), b))
-        for _ in range(5):  # reweighted least squares for the mass of each shape
-            model = P * height[:, None]
-            weight = 1 / np.hypot(counts - model, _blur(model, b))
-            height = np.clip((P * counts * weight).sum(1) / ((P * P * weight).sum(1) + TINY), PRIOR.least_rows, rows)
-        model = P * height[:, None]
-        blur = _blur(model, b)
-        variance = noise.std**2 + model + (_MISFIT * model) ** 2
-        score = shapes.log_prior - ((np.hypot(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
-        # The evidence of a shape includes a penalty for its free parameter, the mass.
-        error = 1 / np.sqrt((P * P / variance).sum(1) + TINY)
-        score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3)))
+        height = np.full(len(shapes.cells), max(counts.sum(), noise.std / math.sqrt(2)))
+        for step in range(5):
+            if step == 2:  # the rest of the search is for shapes that the counts do not rule out
+                score = _evidence(shapes, height, counts, rows, noise)[0]
+                kept = score > score.max() - PRIOR.ruled_out
+                kept[0] = True
+                shapes, height = Bank(*(part[kept] for part in shapes)), height[kept]
+            height = _reweighted(shapes.cells, height, counts, rows, noise)
+        score, error = _evidence(shapes, height, counts, rows, noise)
         if unseen:
             score[1:] += math.log(PRIOR.hidden)
         chance = np.exp(score - score.max())
+        chance /= chance.sum()
         share = height / rows
         share[0] = 0.0
         risk = (
             (shapes.excess * share[:, None]) ** 2 + shapes.square * (share / rows)[:, None] + (release_noise * (ENDS + 0.5)) ** 2
         )
         risk[0] = (release_noise * 0.5) ** 2
-        return cls(seen, points, rows, noise, chance / chance.sum(), share, np.minimum(error, height) / rows, risk.min(1) + body)
+        return cls(seen, points, rows, noise, shapes, chance, share, np.minimum(error, height) / rows, risk.min(1) + body)
 
     @property
     def least(self) -> float:
@@ -262,17 +262,17 @@ class Posterior(NamedTuple):
     @property
     def model(self) -> Floats:
         """Expected counts of the shapes."""
-        return np.asarray((self.chance * self.share * self.rows) @ bank().cells)
+        return np.asarray((self.chance * self.share * self.rows) @ self.shapes.cells)
 
     @property
     def no_mean(self) -> float:
         """Probability that the tail has no mean."""
-        return float(self.chance[~bank().has_mean].sum())
+        return float(self.chance[~self.shapes.has_mean].sum())
 
     def tail(self, elsewhere: float) -> Tail:
         """Expectations over the shapes, weighted as in the docstring of the module; ``elsewhere`` is the unavoidable error of
         the other side."""
-        shapes, rows = bank(), self.rows
+        shapes, rows = self.shapes, self.rows
         weight = self.chance / (self.unavoidable + elsewhere) ** PRIOR.regret * shapes.has_mean
         weight /= weight.sum() + TINY
         cells, excess = self._corrected()
@@ -298,7 +298,7 @@ class Posterior(NamedTuple):
 
         A count is weighted by the variance of the shape's error over that plus the noise; a point mass has full weight.
         """
-        shapes = bank()
+        shapes = self.shapes
         model = shapes.cells * self.share[:, None]
         freedom = (_MISFIT * model) ** 2
         believed = np.where(self.points > 0, 1.0, freedom / (freedom + (self.noise.std / self.rows) ** 2))
@@ -307,7 +307,7 @@ class Posterior(NamedTuple):
 
     def _realized(self, weight: Floats) -> Floats:
         """Second moment of the excess in a sample, cut where fewer than one in twenty samples has a row."""
-        shapes = bank()
+        shapes = self.shapes
         mass = np.maximum(self.share * self.rows, TINY)
         top = np.minimum((shapes.survival * mass[:, None] > PRIOR.realized).sum(1), len(_TOPS) - 1)
         at = np.arange(len(ENDS))
@@ -319,7 +319,7 @@ class Posterior(NamedTuple):
     def doubt(self, used: Tail, end: int) -> Floats:
         """Amounts by which the excess beyond ``ENDS[end]`` may be smaller and larger than the predicted one."""
         excess = self._corrected()[1][:, end]
-        chance = self.chance * bank().has_mean
+        chance = self.chance * self.shapes.has_mean
         order = np.argsort(excess)
         low, high = np.interp(PRIOR.doubt, np.cumsum(chance[order]) / chance.sum(), excess[order])
         return np.maximum([used.excess[end] - low, high - used.excess[end]], 0.0)
@@ -341,6 +341,32 @@ class Tail(NamedTuple):
     """Second moment of the excess that a sample shows."""
 
 
+def _reweighted(P: Floats, height: Floats, counts: Floats, rows: float, noise: CountNoise) -> Floats:
+    """A step of reweighted least squares for the mass of each shape with cells ``P``."""
+    b = noise.std / math.sqrt(2)
+    model = P * height[:, None]
+    weight = P / _length(counts - model, _blur(model, b))
+    return np.asarray(np.clip(weight @ counts / (np.einsum("ij,ij->i", P, weight) + TINY), PRIOR.least_rows, rows))
+
+
+def _evidence(shapes: Bank, height: Floats, counts: Floats, rows: float, noise: CountNoise) -> tuple[Floats, Floats]:
+    """Log evidence of each shape with its mass, and the standard error of the mass."""
+    b = noise.std / math.sqrt(2)
+    model = shapes.cells * height[:, None]
+    blur = _blur(model, b)
+    variance = noise.std**2 + b * (blur - PRIOR.valley * b)
+    score = shapes.log_prior - ((_length(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
+    error = 1 / np.sqrt((shapes.cells**2 / variance).sum(1) + TINY)
+    # The evidence of a shape includes a penalty for its free parameter, the mass.
+    score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3)))
+    return score, error
+
+
 def _blur(model: Floats, b: float) -> Floats:
     """Width of the rounded minimum of the likelihood of a count."""
-    return (model + (_MISFIT * model) ** 2) / b + PRIOR.valley * b
+    return model * ((1 / b) + (_MISFIT**2 / b) * model) + PRIOR.valley * b
+
+
+def _length(x: Floats, y: Floats) -> Floats:
+    """Hypotenuse of numbers whose squares do not overflow; three times as fast as ``np.hypot``."""
+    return np.asarray(np.sqrt(x * x + y * y))

@@ -38,7 +38,7 @@ from fattail.algorithms.parts.em import InBall, LatentFit, Rows, room, run
 from fattail.algorithms.parts.em_models import Terms
 from fattail.algorithms.parts.em_problem import LatentProblem
 from fattail.algorithms.parts.estimates import Estimate, Noise, additive, noise_std, per_column
-from fattail.algorithms.parts.pilot import Pilot
+from fattail.algorithms.parts.pilot import locations_alone, run_pilot
 from fattail.algorithms.parts.scale import local_octaves
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
@@ -74,12 +74,11 @@ def smoothed_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto
     """
     n, d, sup = data.n, data.d, catoni.sup(BETA)
     if is_auto(moment_bound):
-        pilot = Pilot.plan(n, d, curator.epsilon, curator.delta)
-        curator.plan(*pilot.mechanisms)
-        release: Noise = pilot.release
-        center, scale, ends = pilot.run(curator, data, symmetric=True)
-        s = scale * np.array([e.above for e in ends]) / sup
-        spread = scale * np.sqrt([e.bias**2 + e.bias_variance + e.sampling_variance for e in ends])
+        pilot = run_pilot(curator, data)
+        if pilot is None:
+            return locations_alone(curator, data)
+        center, bound, spread, release = pilot
+        s = bound / sup
     else:
         release = additive("mean", d, curator.epsilon, curator.delta)
         curator.plan(release)

@@ -34,7 +34,7 @@ from fattail.algorithms.parts.defaults import DESCENT_SHARE, is_auto
 from fattail.algorithms.parts.estimates import Estimate, additive, noise_std, per_column
 from fattail.algorithms.parts.iht import Options, Peeling, SparseUnits, hard_thresholding, residual_rows
 from fattail.algorithms.parts.linear_rows import DESCENT_NEEDS, LINEAR, TEST, Descent, LinearFit, Target, Units, prepare
-from fattail.algorithms.parts.pilot import Pilot
+from fattail.algorithms.parts.pilot import locations_alone, run_pilot
 from fattail.algorithms.parts.support_fit import typical
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
@@ -94,12 +94,10 @@ def median_of_means(
 def _bounded_mean(curator: Curator, data: PrivateData, moment: float, moment_bound: Any, groups: int, robust: Any) -> Estimate:
     n, d = data.n, data.d
     if is_auto(moment_bound):
-        pilot = Pilot.plan(n, d, curator.epsilon, curator.delta)
-        curator.plan(*pilot.mechanisms)
-        release = pilot.release
-        center, scale, ends = pilot.run(curator, data, symmetric=True, groups=groups)
-        bound = scale * np.array([e.above for e in ends])
-        spread = scale * np.sqrt([e.bias**2 + e.bias_variance + e.sampling_variance for e in ends])
+        pilot = run_pilot(curator, data, groups)
+        if pilot is None:
+            return locations_alone(curator, data)
+        center, bound, spread, release = pilot
     else:
         release = additive("mean", d, curator.epsilon, curator.delta)
         curator.plan(release)

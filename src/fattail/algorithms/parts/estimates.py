@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from fattail.privacy import Curator, Gaussian, Laplace, gaussian_multiplier
+from fattail.columns.plan import pure_is_better
+from fattail.privacy import Curator, Gaussian, Laplace
 
 Floats = NDArray[np.float64]
 Noise = Laplace | Gaussian
@@ -40,11 +41,6 @@ class Estimate(NamedTuple):
 def additive(name: str, d: int, epsilon: float, delta: float, share: float = 1.0) -> Noise:
     """Laplace noise for few columns, Gaussian noise for many: whichever is smaller."""
     return Laplace(name, share) if pure_is_better(d, epsilon, delta) else Gaussian(name, share)
-
-
-def pure_is_better(d: int, epsilon: float, delta: float, parts: float = 1.0) -> bool:
-    """Whether d columns in l1 get less noise than in l2; a plan in ``parts`` favors l2."""
-    return delta == 0 or math.sqrt(2 * d) * parts < epsilon * gaussian_multiplier(epsilon, delta)
 
 
 def noise_std(curator: Curator, mechanism: Noise, sensitivity: float) -> float:

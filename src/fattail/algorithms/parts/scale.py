@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.privacy import Bounded, Curator, Fold, Mechanism, TopK
 from fattail.robust.base import ONE
-from fattail.robust.histogram import PARTS, fixed, log_totals, totals
+from fattail.robust.histogram import PARTS, log_totals, totals
 from fattail.rows.data import Block, PrivateData
 
 # Edges 2^LOW .. 2^HIGH. Beyond them, bounds and their inverses would overflow.
@@ -50,9 +50,6 @@ class ScalePrior:
     """Factor of the log weights for scales, relative to medians."""
     scale_width: float = 12.0
     """Octaves from the scale with the largest weight at which the weight is a quarter, before ``scale_weight``."""
-    far_octave: float = 1.06
-    """Increase of the threshold of four octaves, in standard deviations of the noise, per octave above those with most rows: a
-    scale that is twice too large costs twice as much."""
 
 
 PRIOR = ScalePrior()
@@ -106,9 +103,6 @@ def magnitude_quantile(
 # Column statistics use a narrower grid: a histogram per column must stay small.
 _OCTAVES = 160
 _LOCATION_STEPS, _SCALE_STEPS = 16, 2
-# Octaves of a tail histogram below and above its scale.
-BELOW, ABOVE = 20, 16
-NO_SPREAD = 2.0**-_OCTAVES
 
 
 def _grid(steps: int) -> tuple[int, int, int]:
@@ -261,70 +255,6 @@ def column_units(
         preferred = -2 * curator.noise(selection) * np.log1p(np.log2(middles / usual[j]) ** 2)
         units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + _few_bits(preferred))[0]]
     return units
-
-
-def column_tails(
-    curator: Curator, release: Mechanism, data: PrivateData, center: Floats, fold: Fold | None = None
-) -> tuple[Floats, Floats]:
-    """Scale of each column around ``center``, and noisy counts of its tails in octaves of that scale.
-
-    All octaves are counted, which costs the same budget as counting a few, and the scale is chosen from the noisy counts.
-
-    Parameters
-    ----------
-    curator : Curator
-    release : Laplace or Gaussian
-        For all counts together.
-    data : PrivateData
-    center : array of shape (d,)
-        Public.
-    fold : Fold, optional
-
-    Returns
-    -------
-    scales : array of shape (d,)
-        Powers of two: only few rows, the fewest visible above the noise, are further from the center. ``NO_SPREAD`` stands for
-        a column without visible spread.
-    counts : array of shape (d, 2, 1 + BELOW + ABOVE)
-        Above and below the center, rows at a distance of ``[2^k, 2^(k+1))`` scales for k from
-        ``-BELOW`` to ``ABOVE``.
-
-    Notes
-    -----
-    *Privacy.* A row is in at most one cell per column: replacing it moves two cells by one. The
-    scales are functions of the released counts.
-    """
-    octaves = log_totals(data, center, _grid(1), fold)[:, :, 1:]  # the first cell holds rows at the center
-    moved = {"l1": 2.0 * data.d, "l2": float(np.sqrt(2.0 * data.d))}[release.norm]
-    # Units far finer than the noise, so that discrete Gaussian noise composes as a Gaussian.
-    noisy = curator.release(release, Bounded(fixed(octaves), ONE * moved, release.norm, fold, unit=1.0 / ONE))
-    spread = curator.noise(release, moved) * (np.sqrt(2.0) if release.norm == "l1" else 1.0)
-    last = np.array([_last_seen(counts, float(spread)) for counts in noisy])
-    wide = np.pad(noisy, ((0, 0), (0, 0), (BELOW, ABOVE)))
-    return np.exp2(last - float(_OCTAVES)), np.stack([w[:, k : k + BELOW + ABOVE + 1] for w, k in zip(wide, last, strict=True)])
-
-
-def _last_seen(counts: Floats, noise: float) -> int:
-    """The second of the last four octaves whose count is significant, and large enough to fit a tail to if possible; 0 if none
-    is.
-
-    The threshold grows with the distance above the octaves with most rows, because a scale that is twice too large costs twice
-    as much. It also grows beyond a million, which few columns exceed.
-    """
-    four = np.convolve(counts.sum(axis=0), np.ones(4))[3:]
-    above = np.maximum(np.arange(len(four)) - np.argmax(four), 0)
-    strange = np.maximum(np.arange(len(four)) - _OCTAVES - 20, 0)
-    least = least_seen(noise)
-    for wanted in (max(least, min(6 * least, float(four.max()) / 16)), least):
-        seen = np.flatnonzero(four > wanted + noise * (PRIOR.far_octave * above + 0.5 * strange))
-        if seen.size:
-            return int(seen[-1]) + 1
-    return 0
-
-
-def least_seen(noise: float) -> float:
-    """Least count in four octaves, above and below, that is significant at this noise."""
-    return float(5 * np.sqrt(8) * noise)
 
 
 # Octaves that a row may report in the local model; each one is a noisy number per row.
