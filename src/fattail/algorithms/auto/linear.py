@@ -1,6 +1,7 @@
 """``auto`` for linear models: told nothing, on raw columns in any unit.
 
-Least squares (`least_squares`) takes as many releases as public arithmetic on rows, columns and budget allows:
+Least squares with many columns for the rows is in ``many_columns.py``. With more rows, `least_squares` takes as many releases as
+public arithmetic on rows, columns and budget allows:
 
 1. *Units* of all columns (``fattail.columns.units``).
 2. *Joint moments* of rows and residuals, two rounds (``parts/joint_moments.py``). With few rows for the columns that is all
@@ -28,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.algorithms.auto.many_columns import fit_along_directions, has_many_columns
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
@@ -210,6 +212,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     n, p, logistic = data.n, data.d + 1, target.logistic
     if hopeless(n, data.d, curator.epsilon, curator.delta):
         return intercept_only(curator, data, target)
+    if isinstance(target.loss, Squared) and target.is_plain and has_many_columns(n, data.d, curator.epsilon, curator.delta):
+        return fit_along_directions(curator, data, target)
     if isinstance(target.loss, Squared) and target.is_plain and p <= WIDEST:
         return least_squares(curator, data, target)
     moment_sample, count_sample = _samples(curator, data)
