@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from fattail._tools.numbers import TINY
 from fattail._tools.threads import one_blas_thread
+from fattail._tools.warnings import warn_utility
 from fattail.algorithms.auto.sparse import screened_fit
+from fattail.algorithms.auto.sparse_plan import shows_no_scale
 from fattail.algorithms.papers.cai2021 import iht_squared
 from fattail.algorithms.papers.kifer2012 import two_stage
 from fattail.algorithms.papers.talwar2015 import frank_wolfe
@@ -22,7 +24,7 @@ from fattail.algorithms.papers.wanggu2019 import dp_ight
 from fattail.algorithms.papers.wanggu2020 import knowledge_transfer
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.iht import Options
-from fattail.algorithms.parts.support_fit import SparseFit
+from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.algorithms.registry import needs_of
 from fattail.estimators.linear_base import check_number
 from fattail.estimators.predictors import LinearPredictor
@@ -174,6 +176,9 @@ class SparseModel(LinearPredictor):
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
+        if self.method == "auto" and not data.is_sparse and shows_no_scale(self, data.n):
+            warn_utility(f"{data.n:,} rows are too few at epsilon={self.epsilon:g}: only an intercept will be fitted")
+            return
         # Without a sparsity, and for sparse rows, the budget decides how many columns are taken: at least one.
         taken = 1 if is_auto(self.sparsity) or (self.method == "auto" and data.is_sparse) else int(self.sparsity)
         looks = max(taken * math.log(max(data.d, 2)), LEAST_LOOKS[self.method])

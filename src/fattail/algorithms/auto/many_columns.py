@@ -61,8 +61,8 @@ class ManyColumnsDefaults:
     """Scale of such a column over its largest distance: that of dummies that are 1 in every 25th row."""
     moments: float = 0.12
     """All moments along directions."""
-    sizes: float = 0.02
-    """All sizes of coordinates along directions."""
+    sizes: float = 0.03
+    """All sizes of residuals, and of coordinates along directions."""
     joint: float = 0.4
     """Part of what the other releases leave that goes to the joint moments, if they are taken."""
     directions: tuple[int, int] = (3, 5)
@@ -133,7 +133,7 @@ class DirectionsPlan:
             Gaussian("unit of columns that do not show", m.shared),
             (Gaussian("joint moments", joint), Gaussian("squares of gradients", m.errors)) if with_moments else (),
             tuple(Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)),
-            TopK("size along a direction", m.sizes, count=count),
+            TopK("sizes of residuals and along a direction", m.sizes, count=2 * count),
             Gaussian("moments along directions", m.moments, count=count + 1),
             Gaussian("counts of predictions", m.ends),
             Gaussian("gain", m.guard),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
-from fattail.algorithms.parts.support_fit import SparseFit
+from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.columns.units import ColumnUnits, widen
 from fattail.losses import Squared
 from fattail.privacy import Curator, Gaussian
