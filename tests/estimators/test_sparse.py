@@ -338,3 +338,13 @@ def test_columns_without_spread_are_named_and_infinite():
         model = DPSparseRegressor(epsilon=4.0, delta=1e-5, random_state=0).fit(X, y)
     assert model.coef_[5] == 0 and np.isinf(model.standard_errors_[5])
     assert "x5" not in model.summary().names
+
+
+def test_a_far_row_of_a_table_is_not_predicted_beyond_what_showed():
+    """Before, a few far rows of the KEGG table brought R2 from 0.94 to 0.25."""
+    rng = np.random.default_rng(3)
+    X, y = house_table(rng, noise=40)
+    model = DPSparseRegressor(epsilon=2.0, delta=1e-5, random_state=0).fit(X, y)
+    assert np.ptp(model.predict(1e6 * X)) < 100 * np.ptp(y)
+    low, high = model.response_range_
+    assert low < np.quantile(y, 0.01) and high > np.quantile(y, 0.99)

@@ -104,6 +104,8 @@ _ATTRIBUTES = """support_ : array of int
         Sampling and privacy noise of chosen columns (``method="auto"`` and dense rows); infinite for the others, of whose
         coefficients nothing is known.
     intercept_standard_error_ : float
+    response_range_ : array of shape (2,)
+        Ends between which ``predict`` keeps its answers, for tables of numbers in units of their own.
     privacy_ : PrivacyReport"""
 
 _PRIVACY = """*Privacy.* The unit is a row, the relation is replacement, the number of rows is public. Every
@@ -201,6 +203,8 @@ class SparseModel(LinearPredictor):
         return coef, float(np.clip(np.nan_to_num(fit.intercept), -LARGEST, LARGEST))
 
     def _set_errors(self, fit: SparseFit) -> None:
+        if np.isfinite(fit.response_range).any():
+            self.response_range_ = np.array(fit.response_range)
         if fit.errors is None:
             return
         self.standard_errors_: Floats = fit.errors[:-1]

@@ -36,7 +36,7 @@ from fattail.algorithms.parts.support_fit import (
     typical,
     typical_entry,
 )
-from fattail.algorithms.parts.support_joint import JointSupport, columns_are_alike, most_columns
+from fattail.algorithms.parts.support_joint import EVERYWHERE, JointSupport, columns_are_alike, most_columns
 from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
@@ -57,6 +57,8 @@ UNIT = 1.4
 RESIDUALS = 0.35
 # Size of a normal response over the quantile of its magnitudes at `RESIDUALS`.
 PSI = 0.45
+# Scales of the response around its center that predictions may reach at least, whatever the counts show.
+REACH = 2.0
 
 
 @registered(
@@ -209,7 +211,10 @@ def _of_a_table(
     for release in (*plan.centers, *plan.units, *plan.sizes_along, plan.final.clip, plan.final.radius):
         for _ in range(release.count):
             curator.waive(release)
-    fit = JointSupport(curator, data, float(looked.center[-1]), float(looked.scale[-1]))
+    level, size = float(looked.center[-1]), float(looked.scale[-1])
+    low, high = looked.reach[-1].tolist()
+    reach = (min(low, level - REACH * size), max(high, level + REACH * size)) if math.isfinite(size) else EVERYWHERE
+    fit = JointSupport(curator, data, level, size, reach)
     middle, parts = len(plan.final.gradients) // 2 + 1, len(plan.sizes)
     early, last = plan.final.gradients[:middle], plan.final.gradients[middle:]
     if plan.sizes_along:  # most of the budget is in the gradients of directions

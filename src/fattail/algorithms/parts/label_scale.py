@@ -31,8 +31,8 @@ class LabelScaleDefaults:
     reach: float = 2.0
     """Bound of the predictor, in its standard deviations around the constant."""
     prior: tuple[float, float] = (0.15, 0.35)
-    """Standard deviation of the factor around one before the release: if the shape was renewed twice, and if not. Then steps left a
-    quarter to a third of the way (ten columns, 1 % ones of 50,000 and 5 % of 10,000)."""
+    """Standard deviation of the factor around one before the release: if the shape was renewed twice, and if not. Then steps left
+    a quarter to a third of the way (ten columns, 1 % ones of 50,000 and 5 % of 10,000)."""
     longest: float = 1.0
     """Largest change of the constant, in log-odds."""
     least_size: float = 1e-6

@@ -27,6 +27,8 @@ class SparseFit:
     """Standard errors of coefficients and intercept, infinite for columns that were not fitted."""
     hidden: Indices | None = None
     """Columns in which no spread showed."""
+    response_range: tuple[float, float] = (-math.inf, math.inf)
+    """Predictions beyond these ends are not to be believed."""
 
     @classmethod
     def of(cls, d: int, support: Indices, slopes: Floats, intercept: float, errors: Floats) -> SparseFit:
