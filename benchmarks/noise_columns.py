@@ -36,6 +36,10 @@ def widened(X, seed):
     return np.column_stack([X, normal, shuffled])[:, order], np.argsort(order)[:d]
 
 
+def r2(model, X, y):
+    return float(1 - np.mean((y - model.predict(X)) ** 2) / np.var(y))
+
+
 def run(table, epsilon, seeds):
     found, seconds = {"least squares": [], "dense": [], "sparse": [], "found": []}, 0.0
     n = d = 0
@@ -46,12 +50,12 @@ def run(table, epsilon, seeds):
         w = np.linalg.lstsq(np.column_stack([(X - center) / deviation, np.ones(n)]), y, rcond=1e-10)[0]
         found["least squares"].append(score((X_test - center) / deviation, y_test, w[:-1], w[-1]))
         dense = DPLinearRegression(epsilon=epsilon, delta=DELTA, random_state=seed).fit(X, y)
-        found["dense"].append(score(X_test, y_test, dense.coef_, dense.intercept_))
+        found["dense"].append(r2(dense, X_test, y_test))
         wide, places = widened(X, seed)
         start = time.process_time()
         sparse = DPSparseRegressor(epsilon=epsilon, delta=DELTA, random_state=seed).fit(wide, y)
         seconds += time.process_time() - start
-        found["sparse"].append(score(widened(X_test, seed)[0], y_test, sparse.coef_, sparse.intercept_))
+        found["sparse"].append(r2(sparse, widened(X_test, seed)[0], y_test))
         found["found"].append(np.isin(sparse.support_, places).mean() if sparse.support_.size else 0.0)
     median = {key: float(np.median(values)) for key, values in found.items()}
     return {

@@ -42,7 +42,8 @@ WITHOUT_PROOF = {
     # Public arithmetic, registration and what a default is.
     # Public arithmetic on releases; plans and labels are proved with `mean.py` and `question.py`.
     "statistics": {"__init__.py", "estimate.py", "intervals.py", "plan.py", "labels.py"},
-    "algorithms": {"__init__.py", "registry.py", "defaults.py", "estimates.py", "geometry.py"},
+    "algorithms": {"__init__.py", "registry.py", "defaults.py", "estimates.py", "geometry.py"}
+    | {"sparse_plan.py", "support_plan.py"},
 }
 
 

@@ -47,6 +47,40 @@ def test_fuzz_auto(cls, sparsity):
     assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=5, seed=3) <= 1
 
 
+def test_fuzz_most_columns():
+    """Most columns are asked for, so all are fitted along directions."""
+    X, y, _ = problem(DPSparseRegressor)
+    estimator = DPSparseRegressor(sparsity=11, random_state=1)
+    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=5, seed=3) <= 1
+    assert "direction: gradient 1" in {release.name for release in estimator.privacy_.releases}
+
+
+def test_all_columns_are_fitted_rather_than_chosen_where_most_are_asked_for():
+    """Before, the relative error was 0.5."""
+    errors = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, beta = rng.uniform(-1, 1, (4_000, 50)), rng.normal(size=50)
+        y = X @ beta + rng.standard_t(1.75, 4_000)
+        model = DPSparseRegressor(sparsity=50, epsilon=0.5, delta=1e-5, random_state=seed).fit(X, y)
+        errors.append(np.linalg.norm(model.coef_ - beta) / np.linalg.norm(beta))
+        assert np.mean(np.abs(model.coef_ - beta) <= 2 * model.standard_errors_) >= 0.9
+    assert np.mean(errors) < 0.35
+
+
+@pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
+def test_few_rows_leave_an_intercept_and_say_so(cls):
+    """Before, the intercept was zero."""
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(200, 30)), rng.normal(size=200)
+    y = (noise > -1.3).astype(int) if cls is DPSparseClassifier else 1000 + noise
+    with pytest.warns(UtilityWarning, match="only an intercept will be fitted"):
+        model = cls(epsilon=1.0, random_state=0).fit(X, y)
+    intercept = float(np.ravel(model.intercept_)[0])
+    assert intercept > 0.5 if cls is DPSparseClassifier else abs(intercept - 1000) < 100
+    assert not model.support_.size and np.all(np.isinf(model.standard_errors_))
+
+
 @pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
 @pytest.mark.parametrize("method", ["auto", "iht_truncated", "knowledge_transfer", "two_stage"])
 def test_fuzz_csr(cls, method):
@@ -304,3 +338,13 @@ def test_columns_without_spread_are_named_and_infinite():
         model = DPSparseRegressor(epsilon=4.0, delta=1e-5, random_state=0).fit(X, y)
     assert model.coef_[5] == 0 and np.isinf(model.standard_errors_[5])
     assert "x5" not in model.summary().names
+
+
+def test_a_far_row_of_a_table_is_not_predicted_beyond_what_showed():
+    """Before, a few far rows of the KEGG table brought R2 from 0.94 to 0.25."""
+    rng = np.random.default_rng(3)
+    X, y = house_table(rng, noise=40)
+    model = DPSparseRegressor(epsilon=2.0, delta=1e-5, random_state=0).fit(X, y)
+    assert np.ptp(model.predict(1e6 * X)) < 100 * np.ptp(y)
+    low, high = model.response_range_
+    assert low < np.quantile(y, 0.01) and high > np.quantile(y, 0.99)

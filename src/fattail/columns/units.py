@@ -108,7 +108,7 @@ class ColumnUnits(NamedTuple):
     """Ends of what the counts show of each column, of shape (columns, 2); infinite where they show nothing."""
 
 
-def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateData, with_y: bool) -> ColumnUnits:
+def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateData, with_y: bool, family: int = 1) -> ColumnUnits:
     """Describe all columns by at most as many releases as are given; the others are waived.
 
     Parameters
@@ -119,6 +119,8 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
     data : PrivateData
     with_y : bool
         Whether to describe the response too, as the last column.
+    family : int
+        Columns, at least, among whose cells noise is to be told apart: one column by itself should be as safe as many.
 
     Notes
     -----
@@ -126,7 +128,7 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
     counted, and on which grid, are functions of earlier releases. Proof: ``units.proof.md``.
     """
     width = data.d + with_y
-    columns = [_Column(data.n, width) for _ in range(width)]
+    columns = [_Column(data.n, max(width, family)) for _ in range(width)]
     for release in releases:
         active = [j for j in range(width) if columns[j].stage != "done"]
         if not active:

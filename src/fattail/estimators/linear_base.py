@@ -15,6 +15,7 @@ from fattail._tools.threads import one_blas_thread
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.auto.canonical import auto_canonical
 from fattail.algorithms.auto.linear import auto_linear, hopeless
+from fattail.algorithms.auto.many_columns import moments_are_noise
 from fattail.algorithms.papers.abadi2016 import clipped_descent
 from fattail.algorithms.papers.tao2022 import median_of_means_descent
 from fattail.algorithms.papers.wang2020 import sample_aggregate, smoothed_descent, trimmed_descent
@@ -22,7 +23,7 @@ from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.linear_rows import Descent, LinearFit, Target
 from fattail.algorithms.registry import needs_of
 from fattail.estimators.predictors import LinearPredictor
-from fattail.losses import OWN, Loss, check_loss, curvature_near_zero
+from fattail.losses import OWN, Loss, Squared, check_loss, curvature_near_zero
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.rows.data import PrivateData
 
@@ -203,14 +204,16 @@ class LinearModel(LinearPredictor):
     def _fit(self, data: PrivateData) -> LinearFit:
         if not data.has_target:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        radius = math.inf if self.radius is None else float(self.radius)
-        target = Target(self._loss(), float(self.alpha), radius, self.fit_intercept)
         data, curator = self._admit(data)
         with one_blas_thread:
-            fit: LinearFit = self._algorithm()(curator, data, target, *self._options())
+            fit: LinearFit = self._algorithm()(curator, data, self._target(), *self._options())
         self.n_iter_ = fit.n_iter
         self.privacy_ = curator.report()
         return fit
+
+    def _target(self) -> Target:
+        radius = math.inf if self.radius is None else float(self.radius)
+        return Target(self._loss(), float(self.alpha), radius, self.fit_intercept)
 
     def _options(self) -> tuple[Any, ...]:
         """The parameters that the algorithm of ``method`` takes."""
@@ -233,6 +236,11 @@ class LinearModel(LinearPredictor):
                 "fitted; the sparse estimators are for more columns than rows"
             )
             return
+        if self._fits_along_directions() and moments_are_noise(data.n, data.d, self.epsilon, self.delta):
+            warn_utility(
+                f"{data.n:,} rows are too few for {data.d:,} columns at epsilon={self.epsilon:g} to tell columns that are "
+                "alike apart: predictions are fitted, single coefficients have infinite intervals"
+            )
         # The noise of one released mean of unit rows, over all columns.
         noise = 2 * (data.d + 1) * gaussian_multiplier(self.epsilon, max(self.delta, TINY)) / data.n
         if self.method == "median_of_means":
@@ -240,6 +248,10 @@ class LinearModel(LinearPredictor):
         if self.splitting and self.method != "auto":
             noise *= math.sqrt(Descent().n_iter if is_auto(self.n_iter) else int(self.n_iter))
         self._warn_of_noise(data, noise, MOST_NOISE[self.method])
+
+    def _fits_along_directions(self) -> bool:
+        """Whether many columns are fitted by ``fit_along_directions``."""
+        return self.method == "auto" and isinstance(self._loss(), Squared) and self._target().is_plain
 
     def _set_errors(self, fit: LinearFit) -> None:
         if self.method != "auto":

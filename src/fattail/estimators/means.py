@@ -16,7 +16,8 @@ from fattail.algorithms.papers.dpem2020 import BETA, local_mean, smoothed_mean
 from fattail.algorithms.papers.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.papers.wang2020 import trimmed_mean
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.algorithms.parts.estimates import Estimate, additive, pure_is_better
+from fattail.algorithms.parts.estimates import Estimate, additive
+from fattail.columns.plan import pure_is_better
 from fattail.estimators.base import PrivateEstimator
 from fattail.estimators.documentation import documented
 from fattail.privacy import Curator, check_budget, gaussian_multiplier

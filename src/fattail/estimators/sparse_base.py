@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from fattail._tools.numbers import TINY
 from fattail._tools.threads import one_blas_thread
+from fattail._tools.warnings import warn_utility
 from fattail.algorithms.auto.sparse import screened_fit
+from fattail.algorithms.auto.sparse_plan import shows_no_scale
 from fattail.algorithms.papers.cai2021 import iht_squared
 from fattail.algorithms.papers.kifer2012 import two_stage
 from fattail.algorithms.papers.talwar2015 import frank_wolfe
@@ -22,7 +24,7 @@ from fattail.algorithms.papers.wanggu2019 import dp_ight
 from fattail.algorithms.papers.wanggu2020 import knowledge_transfer
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.iht import Options
-from fattail.algorithms.parts.support_fit import SparseFit
+from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.algorithms.registry import needs_of
 from fattail.estimators.linear_base import check_number
 from fattail.estimators.predictors import LinearPredictor
@@ -102,6 +104,8 @@ standard_errors_ : array of shape (d,)
     Sampling and privacy noise of chosen columns (``method="auto"`` and dense rows); infinite for the others, of whose
     coefficients nothing is known.
 intercept_standard_error_ : float
+response_range_ : array of shape (2,)
+    Ends between which ``predict`` keeps its answers, for tables of numbers in units of their own.
 privacy_ : PrivacyReport
 """
 
@@ -168,6 +172,9 @@ class SparseModel(LinearPredictor):
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
+        if self.method == "auto" and not data.is_sparse and shows_no_scale(self, data.n):
+            warn_utility(f"{data.n:,} rows are too few at epsilon={self.epsilon:g}: only an intercept will be fitted")
+            return
         # Without a sparsity, and for sparse rows, the budget decides how many columns are taken: at least one.
         taken = 1 if is_auto(self.sparsity) or (self.method == "auto" and data.is_sparse) else int(self.sparsity)
         looks = max(taken * math.log(max(data.d, 2)), LEAST_LOOKS[self.method])
@@ -193,6 +200,8 @@ class SparseModel(LinearPredictor):
         return coef, float(np.clip(np.nan_to_num(fit.intercept), -LARGEST, LARGEST))
 
     def _set_errors(self, fit: SparseFit) -> None:
+        if np.isfinite(fit.response_range).any():
+            self.response_range_ = np.array(fit.response_range)
         if fit.errors is None:
             return
         self.standard_errors_: Floats = fit.errors[:-1]

@@ -1,6 +1,7 @@
 """``auto`` for linear models: told nothing, on raw columns in any unit.
 
-Least squares (`least_squares`) takes as many releases as public arithmetic on rows, columns and budget allows:
+Least squares with many columns for the rows is in ``many_columns.py``. With more rows, `least_squares` takes as many releases as
+public arithmetic on rows, columns and budget allows:
 
 1. *Units* of all columns (``fattail.columns.units``).
 2. *Joint moments* of rows and residuals, two rounds (``parts/joint_moments.py``). With few rows for the columns that is all
@@ -28,8 +29,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.algorithms.auto.many_columns import fit_along_directions, has_many_columns
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.joint_moments import JointFit
+from fattail.algorithms.parts.label_scale import rescale
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, Frame, LinearFit, Problem, Target, Units, prepare
 from fattail.algorithms.parts.newton import MeanCorrection, Model
 from fattail.algorithms.parts.projection import Projection
@@ -48,6 +51,7 @@ Floats = NDArray[np.float64]
 # Constants of the Newton path were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise. The benchmark's own laws and tables were looked at during design, so they are not held out.
 COUNTS = 0.006  # share of each set of counts
+SLOPES = 0.06  # share of the common factor of slopes of labels
 POSITIVES = 0.03  # share of the share of positive labels
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 ENOUGH = 100_000  # rows for counts and early steps; moments and later steps take twice as many, the last all
@@ -210,6 +214,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     n, p, logistic = data.n, data.d + 1, target.logistic
     if hopeless(n, data.d, curator.epsilon, curator.delta):
         return intercept_only(curator, data, target)
+    if isinstance(target.loss, Squared) and target.is_plain and has_many_columns(n, data.d, curator.epsilon, curator.delta):
+        return fit_along_directions(curator, data, target)
     if isinstance(target.loss, Squared) and target.is_plain and p <= WIDEST:
         return least_squares(curator, data, target)
     moment_sample, count_sample = _samples(curator, data)
@@ -228,11 +234,13 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         else None
     )
     positives = (Gaussian("share of positives", POSITIVES),) if logistic and target.is_plain else ()
+    scales = tuple(Gaussian("factor of the slopes", SLOPES) for _ in positives)
     calibrated = tuple(Gaussian("mean prediction", POSITIVES, count=2) for _ in positives)
     fixed = [
         *units.mechanisms(p),
         lengths,
         *positives,
+        *scales,
         *calibrated,
         *(() if logistic else (residuals,)),
         *(wide.mechanisms if wide else ()),
@@ -262,6 +270,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         model.step(gradient, gradients[-1], damping, parts[t])
         if logistic and model.is_rare_or_noise:
             model.shrink()
+    for release in scales:
+        rescale(model, release)
     for release in calibrated:
         model.calibrate(release, share)
     if wide:

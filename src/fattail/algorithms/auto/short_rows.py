@@ -19,7 +19,6 @@ from scipy.special import expit
 from fattail.algorithms.parts.geometry import top_indices
 from fattail.algorithms.parts.support_fit import (
     HALF_OCTAVE,
-    SCALE,
     Fit,
     Floats,
     Indices,
@@ -31,6 +30,7 @@ from fattail.algorithms.parts.support_fit import (
     typical_entry,
 )
 from fattail.algorithms.parts.support_moments import squares
+from fattail.algorithms.parts.support_plan import SCALE
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Ball, Clip

@@ -79,6 +79,7 @@ class Model:
         # Labels: weights of zeros and ones, their mean, and what they add to the log-odds.
         self.cases, self.mass, self.offset = (1.0, 1.0), 1.0, 0.0
         self.drawn = 0.0  # privacy noise before shrinkage
+        self.scale_variance = 0.0  # of the common factor of the slopes
         self.taken = 0.0  # variance that stands for what shrinkage took away, per coordinate of u
 
     def balance(self, share: float) -> None:
@@ -215,6 +216,7 @@ class Model:
             variance = ROOM**2 * variance
         covariance = self.problem.spread(variance)
         covariance[-1, -1] += self.intercept
+        covariance[:-1, :-1] += self.scale_variance * np.outer(self.w[:-1], self.w[:-1])
         return self.problem.solution(np.append(self.w[:-1], self.w[-1] + self.offset), steps, covariance)
 
 

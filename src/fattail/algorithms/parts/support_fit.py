@@ -8,7 +8,6 @@ not clipped, which is the curvature.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +21,7 @@ from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.geometry import shrink
 from fattail.algorithms.parts.scale import magnitude_quantile
 from fattail.algorithms.parts.support_moments import inverse_moments, inverted
+from fattail.algorithms.parts.support_plan import SCALE, FitPlan
 from fattail.losses import Loss, Squared
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
 from fattail.robust import Ball, Clip
@@ -30,7 +30,6 @@ from fattail.rows.data import Block, PrivateData
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-SCALE, MOMENTS = 0.012, 0.03  # shares of the budget, for a scale and for second moments
 # An octave's upper edge overestimates a quantile by half an octave on average.
 HALF_OCTAVE = 2**-0.5
 # Gradients are clipped at a low quantile of their length: what is lost of them is less than the noise saved.
@@ -75,51 +74,6 @@ class FitLimits:
 
 
 LIMITS = FitLimits()
-
-
-@dataclass(frozen=True)
-class SparseFit:
-    """A sparse model in the user's units, and what is known of its errors."""
-
-    coef: Floats
-    intercept: float
-    errors: Floats | None = None
-    """Standard errors of coefficients and intercept, infinite for columns that were not fitted."""
-    hidden: Indices | None = None
-    """Columns in which no spread showed."""
-
-    @classmethod
-    def of(cls, d: int, support: Indices, slopes: Floats, intercept: float, errors: Floats) -> SparseFit:
-        """From the chosen columns; the last of the errors is the intercept's."""
-        coef, spread = np.zeros(d), np.full(d + 1, math.inf)
-        coef[support], spread[np.append(support, d)] = slopes, errors
-        return cls(coef, intercept, spread, support[np.isinf(errors[:-1])])
-
-
-@dataclass(frozen=True)
-class FitPlan:
-    """Releases of one fit on a chosen support; a rough one has gradients only."""
-
-    gradients: tuple[Gaussian, ...]
-    clip: TopK | None = None
-    radius: TopK | None = None
-    moments: Gaussian | None = None
-
-    @classmethod
-    def rough(cls, name: str, share: float, steps: tuple[float, ...]) -> FitPlan:
-        return cls(tuple(Gaussian(f"{name}: gradient {t + 1}", share * a) for t, a in enumerate(steps)))
-
-    @classmethod
-    def measured(cls, name: str, share: float, steps: tuple[float, ...]) -> FitPlan:
-        return cls(
-            cls.rough(name, share, steps).gradients,
-            TopK(f"{name}: clipping scale", 2 * SCALE, count=2),
-            TopK(f"{name}: row norm", SCALE),
-            Gaussian(f"{name}: second moments", MOMENTS),
-        )
-
-    def __iter__(self) -> Iterator[Mechanism]:
-        return (m for m in (*self.gradients, self.clip, self.radius, self.moments) if m is not None)
 
 
 @dataclass

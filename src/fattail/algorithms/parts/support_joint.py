@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
-from fattail.algorithms.parts.support_fit import SparseFit
+from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.columns.units import ColumnUnits, widen
 from fattail.losses import Squared
 from fattail.privacy import Curator, Gaussian
@@ -43,6 +43,7 @@ class JointSupportDefaults:
 
 
 DEFAULTS = JointSupportDefaults()
+EVERYWHERE = (-math.inf, math.inf)
 
 
 def most_columns(n: int, multiplier: float) -> int:
@@ -74,12 +75,16 @@ class JointSupport:
     data : PrivateData
     level, size : float
         Private center and scale of the response.
+    reach : pair of float
+        Ends of what is seen of the response.
     """
 
     has_tails = True
 
-    def __init__(self, curator: Curator, data: PrivateData, level: float, size: float) -> None:
-        self.curator, self.data, self.level = curator, data, level
+    def __init__(
+        self, curator: Curator, data: PrivateData, level: float, size: float, reach: tuple[float, float] = EVERYWHERE
+    ) -> None:
+        self.curator, self.data, self.level, self.reach = curator, data, level, reach
         self.size = size if math.isfinite(size) else 1.0
         self.loss = Squared()
         self.support = np.zeros(0, dtype=np.intp)
@@ -114,7 +119,7 @@ class JointSupport:
         """Rounds of joint moments from the present coefficients, which they replace."""
         shown = np.isfinite(self.scale)
         frame = Frame(self.center, self.scale, 1.0, np.eye(self.support.size + 1))
-        joint = JointFit(self.curator, Problem(Target(self.loss), frame, self.level, self.size))
+        joint = JointFit(self.curator, Problem(Target(self.loss), frame, self.level, self.size, self.reach))
         slopes = self.coef[self.support]
         start = self.intercept - self.level + float(slopes[shown] @ self.center[shown])
         joint.w = np.append(slopes[shown] * self.scale[shown], start) / self.size
@@ -139,7 +144,9 @@ class JointSupport:
         fit = eliminated(fit, sparsity or self.support.size, least)
         self._take(fit)
         assert fit.covariance is not None
-        return SparseFit.of(self.data.d, self.support, fit.coef, fit.intercept, np.sqrt(np.diag(fit.covariance)))
+        errors = np.sqrt(np.diag(fit.covariance))
+        found = SparseFit.of(self.data.d, self.support, fit.coef, fit.intercept, errors)
+        return replace(found, response_range=fit.response_range)
 
 
 def eliminated(fit: LinearFit, most: int, least: float) -> LinearFit:

@@ -1,0 +1,221 @@
+"""Least squares with many columns for the rows: what noise allows, by public arithmetic on rows, columns and budget.
+
+1. *Units* of all columns and of the response. Columns that do not show one by one, such as rare dummies, share a unit.
+2. *Joint moments* (``parts/joint_moments.py``), one round, unless their noise exceeds what they show. They give a start, units
+   in which columns are less correlated, and standard errors.
+3. *Directions* (``parts/subspace.py``): gradients, each followed by a small fit along all of them.
+4. *Ends* of predictions that are believed, a check that the fit is better than none, and the intercept.
+
+Without joint moments nobody can say which columns are collinear, so single coefficients have infinite intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.algorithms.parts.joint_moments import JointFit
+from fattail.algorithms.parts.lengths import OCTAVES, PER_OCTAVE, codes, edges, seen
+from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
+from fattail.algorithms.parts.subspace import Subspace
+from fattail.columns.location import dense
+from fattail.columns.units import DEFAULTS as UNITS
+from fattail.columns.units import ColumnUnits, find_units, widen
+from fattail.privacy import Curator, Gaussian, TopK
+from fattail.privacy.calibration import gaussian_multiplier
+from fattail.robust.histogram import Histogram
+from fattail.rows.data import Block, PrivateData
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ManyColumnsDefaults:
+    """Constants, chosen by hand on the laws that ``benchmarks/many_columns.py`` marks as tuned. Numbers are shares of the budget
+    if nothing else is said."""
+
+    typical: float = 1.3
+    """Squared length of rows over the number of columns, in the blur ``sqrt(2 p) 1.3 p / (n mu)`` of joint moments."""
+    blur: float = 0.12
+    """Blur from which on directions do better than a second round of joint moments ..."""
+    noise: float = 0.9
+    """... and from which on even the first round shows nothing."""
+    counts: float = 0.25
+    """Centers and scales of columns."""
+    squares: float = 0.03
+    """Mean squares of columns."""
+    response: tuple[float, float] = (0.02, 0.08)
+    """Center and scale of the response: least and largest share ..."""
+    response_noise: float = 0.02
+    """... for this noise of a count, as a share of the rows: nothing works without them."""
+    family: int = 100
+    """Columns among whose cells noise is to be told apart when the response is counted: nothing works in a wrong unit."""
+    shared: float = 0.01
+    """The unit of columns that do not show."""
+    least_hidden: int = 10
+    """Number of such columns from which on they share a unit."""
+    rare: float = 0.2
+    """Scale of such a column over its largest distance: that of dummies that are 1 in every 25th row."""
+    moments: float = 0.12
+    """All moments along directions."""
+    sizes: float = 0.03
+    """All sizes of residuals, and of coordinates along directions."""
+    joint: float = 0.4
+    """Part of what the other releases leave that goes to the joint moments, if they are taken."""
+    directions: tuple[int, int] = (3, 5)
+    """Number of directions, with and without joint moments."""
+    growth: float = 1.3
+    """Budget of a gradient over that of the one before."""
+    errors: float = 0.01
+    """Standard errors."""
+    ends: float = 0.01
+    """Counts of predictions."""
+    guard: float = 0.01
+    """Check that the fit is better than none."""
+    mean: float = 0.015
+    """Intercept."""
+    reach: float = 2.0
+    """Scales of the response around its center that predictions may reach at least, whatever the counts show."""
+
+
+MANY = ManyColumnsDefaults()
+
+
+def blur(n: int, d: int, epsilon: float, delta: float) -> float:
+    """Noise of joint moments of d columns and a constant over what it blurs, if they had the whole budget."""
+    p = d + 1
+    return MANY.typical * p * math.sqrt(2 * p) * gaussian_multiplier(epsilon, delta) / n
+
+
+def has_many_columns(n: int, d: int, epsilon: float, delta: float) -> bool:
+    """Whether so many columns for the rows are fitted along directions: public arithmetic."""
+    return blur(n, d, epsilon, delta) > MANY.blur
+
+
+def moments_are_noise(n: int, d: int, epsilon: float, delta: float) -> bool:
+    """Whether joint moments show nothing, so that single coefficients have no interval: public arithmetic."""
+    return blur(n, d, epsilon, delta) > MANY.noise
+
+
+@dataclass(frozen=True)
+class DirectionsPlan:
+    """All releases; public arithmetic on n, d and the budget."""
+
+    columns: tuple[Gaussian, ...]
+    response: tuple[Gaussian, ...]
+    squares: Gaussian
+    shared: Gaussian
+    joint: tuple[Gaussian, ...]
+    """Joint moments and squares of gradients, or nothing."""
+    gradients: tuple[Gaussian, ...]
+    sizes: TopK
+    moments: Gaussian
+    ends: Gaussian
+    guard: Gaussian
+    mean: Gaussian
+
+    @classmethod
+    def of(cls, n: int, multiplier: float, with_moments: bool) -> DirectionsPlan:
+        m, count = MANY, MANY.directions[0 if with_moments else 1]
+        response = float(np.clip(2 * (multiplier / (m.response_noise * n)) ** 2 / max(UNITS.shares), *m.response))
+        fixed = m.counts + response + m.squares + m.shared + m.sizes + m.moments + m.ends + m.guard + m.mean
+        left = 1.0 - fixed - (m.errors if with_moments else 0.0)
+        joint = m.joint * left if with_moments else 0.0
+        powers = m.growth ** np.arange(count)
+        shares = (left - joint) * powers / powers.sum()
+        return cls(
+            tuple(Gaussian(f"column counts {t + 1}", m.counts * share) for t, share in enumerate(UNITS.shares)),
+            tuple(Gaussian(f"response counts {t + 1}", response * share) for t, share in enumerate(UNITS.shares)),
+            Gaussian("column squares", m.squares),
+            Gaussian("unit of columns that do not show", m.shared),
+            (Gaussian("joint moments", joint), Gaussian("squares of gradients", m.errors)) if with_moments else (),
+            tuple(Gaussian(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares)),
+            TopK("sizes of residuals and along a direction", m.sizes, count=2 * count),
+            Gaussian("moments along directions", m.moments, count=count + 1),
+            Gaussian("counts of predictions", m.ends),
+            Gaussian("gain", m.guard),
+            Gaussian("mean residual", m.mean),
+        )
+
+    def announce(self, curator: Curator) -> None:
+        """Charge all releases."""
+        counted = (*self.columns, *self.response, self.squares, self.shared)
+        fitted = (*self.joint, *self.gradients, self.sizes, self.moments)
+        curator.plan(*counted, *fitted, self.ends, self.guard, self.mean)
+
+
+def fit_along_directions(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
+    """Least squares with an intercept and without a penalty.
+
+    Notes
+    -----
+    *Privacy.* Each release is a ``Histogram``, a ``Gram``, a selection among octaves or a mean of ``Ball``- or ``Clip``-bounded
+    rows; all else is arithmetic on releases. Proof: ``many_columns.proof.md``.
+    """
+    with_moments = not moments_are_noise(data.n, data.d, curator.epsilon, curator.delta)
+    plan = DirectionsPlan.of(data.n, gaussian_multiplier(curator.epsilon, curator.delta), with_moments)
+    plan.announce(curator)
+    problem, guessed = _standardized(curator, plan, data, target)
+    if not plan.joint:
+        fit = Subspace(curator, data, problem)
+        _descend(fit, plan)
+        fit.move_intercept(plan.mean)
+        return replace(problem.solution(fit.w, len(plan.gradients)), response_range=fit.response_range)
+    moments, squares = plan.joint
+    joint = JointFit(curator, replace(problem, frame=replace(problem.frame, shape=np.eye(data.d + 1))))
+    joint.round((moments,), data, first=True)
+    joint.measure(squares, data)
+    fit = Subspace(curator, data, joint.problem, joint.full, joint.unit)
+    _descend(fit, plan)
+    moved = fit.w[joint.shown] - joint.w
+    # The errors are those of the joint moments. What the directions changed is as uncertain.
+    joint.w, joint.covariance = fit.w[joint.shown], joint.covariance + np.outer(moved, moved)
+    intercept = fit.move_intercept(plan.mean)
+    joint.w[-1] = fit.w[-1]
+    result = joint.fit(intercept, 1 + len(plan.gradients))
+    assert result.covariance is not None
+    result.covariance[guessed, guessed] = math.inf
+    return replace(result, response_range=fit.response_range)
+
+
+def _descend(fit: Subspace, plan: DirectionsPlan) -> None:
+    for gradient in plan.gradients:
+        fit.descend(gradient, plan.sizes, plan.moments)
+    fit.solve(plan.moments)
+    fit.limit(plan.ends)
+    fit.guard(plan.guard)
+
+
+def _standardized(curator: Curator, plan: DirectionsPlan, data: PrivateData, target: Target) -> tuple[Problem, NDArray[np.intp]]:
+    """The problem in private units, and the columns whose unit is a shared one."""
+    found = widen(curator, plan.squares, data, find_units(curator, plan.columns, data, False))
+    response = find_units(curator, plan.response, data.chosen(np.zeros(0, dtype=np.intp)), True, MANY.family)
+    level, size = float(response.center[0]), float(response.scale[0])
+    hidden = np.isinf(found.scale)
+    scale = np.where(hidden, _shared_scale(curator, plan.shared, data, found, hidden), found.scale)
+    guessed = np.flatnonzero(hidden & np.isfinite(scale))
+    frame = Frame(found.center, scale, 1.0, np.zeros((0, data.d + 1)))
+    if not math.isfinite(size):
+        return Problem(target, frame, level), guessed
+    low, high = response.reach[0].tolist()
+    reach = min(low, level - MANY.reach * size), max(high, level + MANY.reach * size)
+    return Problem(target, frame, level, size, reach), guessed
+
+
+def _shared_scale(curator: Curator, release: Gaussian, data: PrivateData, found: ColumnUnits, hidden: NDArray[np.bool_]) -> float:
+    """One scale for all columns that do not show by themselves, from a row's largest distance; infinite if none shows."""
+    if hidden.sum() < MANY.least_hidden:
+        curator.waive(release)
+        return math.inf
+    center = found.center[hidden]
+
+    def largest(block: Block) -> Floats:
+        return np.asarray(np.max(np.abs(dense(block) - center), axis=1))
+
+    rows = data.chosen(np.flatnonzero(hidden))
+    counts = curator.release(release, Histogram(OCTAVES * PER_OCTAVE).counts(rows, codes(largest)))[0]
+    shown = np.flatnonzero(seen(counts, curator.noise(release, math.sqrt(2)))[1:])  # the first cell holds zeros
+    return MANY.rare * float(edges()[1 + shown[-1]]) if shown.size else math.inf

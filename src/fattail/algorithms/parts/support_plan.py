@@ -1,0 +1,64 @@
+"""What a sparse fit consists of: the releases of one fit on a support, and the model that comes out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.privacy import Gaussian, Mechanism, TopK
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+SCALE, MOMENTS = 0.012, 0.03  # shares of the budget, for a scale and for second moments
+
+
+@dataclass(frozen=True)
+class SparseFit:
+    """A sparse model in the user's units, and what is known of its errors."""
+
+    coef: Floats
+    intercept: float
+    errors: Floats | None = None
+    """Standard errors of coefficients and intercept, infinite for columns that were not fitted."""
+    hidden: Indices | None = None
+    """Columns in which no spread showed."""
+    response_range: tuple[float, float] = (-math.inf, math.inf)
+    """Predictions beyond these ends are not to be believed."""
+
+    @classmethod
+    def of(cls, d: int, support: Indices, slopes: Floats, intercept: float, errors: Floats) -> SparseFit:
+        """From the chosen columns; the last of the errors is the intercept's."""
+        coef, spread = np.zeros(d), np.full(d + 1, math.inf)
+        coef[support], spread[np.append(support, d)] = slopes, errors
+        return cls(coef, intercept, spread, support[np.isinf(errors[:-1])])
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """Releases of one fit on a chosen support; a rough one has gradients only."""
+
+    gradients: tuple[Gaussian, ...]
+    clip: TopK | None = None
+    radius: TopK | None = None
+    moments: Gaussian | None = None
+
+    @classmethod
+    def rough(cls, name: str, share: float, steps: tuple[float, ...]) -> FitPlan:
+        return cls(tuple(Gaussian(f"{name}: gradient {t + 1}", share * a) for t, a in enumerate(steps)))
+
+    @classmethod
+    def measured(cls, name: str, share: float, steps: tuple[float, ...]) -> FitPlan:
+        return cls(
+            cls.rough(name, share, steps).gradients,
+            TopK(f"{name}: clipping scale", 2 * SCALE, count=2),
+            TopK(f"{name}: row norm", SCALE),
+            Gaussian(f"{name}: second moments", MOMENTS),
+        )
+
+    def __iter__(self) -> Iterator[Mechanism]:
+        return (m for m in (*self.gradients, self.clip, self.radius, self.moments) if m is not None)
