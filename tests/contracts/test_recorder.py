@@ -12,6 +12,8 @@ from scipy import sparse
 
 import fattail
 from fattail import audit
+from fattail.audit.recorder import observed
+from fattail.audit.tape import Tape
 from fattail.privacy import Bounded, Budget, Curator, Gaussian, Laplace
 from fattail.privacy.mechanisms import SmoothNoise
 from fattail.privacy.noise import SecureNoise
@@ -356,3 +358,10 @@ def test_half_the_noise_of_a_method_is_caught():
     with audit.weakened(0.5):
         finding = cases.audited(target, (1e9 * np.sign(OURS),), (-1e9 * np.sign(OURS),))
     assert finding.ratio == pytest.approx(2, rel=1e-3) and finding.epsilon > 1.5
+
+
+def test_a_charge_in_advance_is_recorded_before_the_first_release():
+    tape = Tape()
+    observed(lambda X: fattail.DPMean(relation="add-remove", ledger=fattail.Budget(2.0, 1e-5)).fit(X), (np.ones((300, 1)),), tape)
+    kinds = [step.kind for step in tape.steps]
+    assert kinds.count("charge") == 1 and kinds.index("charge") < kinds.index("release")

@@ -50,7 +50,7 @@ def test_rows_of_other_groups_fall_into_none():
 
 
 def test_a_group_without_rows_gets_an_infinite_interval():
-    answer = fattail.mean(CLAIMS, "cost", by="region", groups=["a", "nowhere"], random_state=1)
+    answer = fattail.mean(CLAIMS, "cost", by="region", groups=["a", "nowhere"], epsilon=4.0, random_state=1)
     assert np.isfinite(answer.interval[0]).all() and np.isinf(answer.interval[1]).all()
     assert np.isfinite(answer.value).all()
 
@@ -136,7 +136,7 @@ def test_a_person_in_several_groups_is_split_over_them():
 
 
 def test_difference_of_two_groups():
-    answer = fattail.difference(CLAIMS, "cost", by="region", groups=["b", "a"], random_state=0)
+    answer = fattail.difference(CLAIMS, "cost", by="region", groups=["b", "a"], epsilon=4.0, random_state=0)
     gap = TRUE.mean()["b"] - TRUE.mean()["a"]
     assert answer.interval[0] < gap < answer.interval[1] and answer.p_value < 0.01
     other = fattail.difference(CLAIMS, "cost", by="region", groups=["a", "c"], random_state=0)
@@ -341,13 +341,14 @@ HARD_ENDS = {
 def test_columns_with_a_hard_end_have_no_more_noise_than_if_it_were_told(law):
     draw, low, high = HARD_ENDS[law]
     errors = []
-    for seed in range(24):
+    for seed in range(30):
         x = draw(np.random.default_rng(seed), len(CODES))
         answer = fattail.mean(x, by=CODES, groups=list(range(10)), random_state=seed)
         errors.append((answer.value - np.bincount(CODES, x) / 3_000) ** 2)
     # A noisy sum around the middle and a noisy count, half of epsilon each.
     told = np.sqrt(2) * 2 / 0.5 * np.hypot((high - low) / 2, x.mean() - (high + low) / 2) / 3_000
-    assert np.sqrt(np.mean(errors)) < 1.1 * told  # the standard error of 24 fits is 5 %
+    # With thirty seeds the ratio has a standard error of 6 %; ends that are twice too far out have 1.3 to 1.9.
+    assert np.sqrt(np.mean(errors)) < 1.15 * told
 
 
 def test_ends_move_in_to_the_last_value_and_not_where_rows_are():

@@ -20,6 +20,7 @@ from fattail.audit.findings import Spending
 from fattail.audit.sinh_normal import SinhNormal, sinh_map
 from fattail.audit.spendings import LaplaceCost, Noise, SmoothCost
 from fattail.privacy import Curator, Mechanism, events, ledger
+from fattail.privacy import advance as advance_module
 from fattail.privacy import curator as curator_module
 from fattail.privacy import noise as noise_module
 from fattail.privacy.geometric import discrete_laplace
@@ -171,7 +172,7 @@ class Tape:
         ]
         accounts = [cls for cls in vars(ledger).values() if isinstance(cls, type) and "charge" in vars(cls)]
         patches += [mock.patch.object(cls, "charge", self._charging(vars(cls)["charge"])) for cls in accounts]
-        patches.append(mock.patch.object(curator_module, "charge_all", self._charging(charge_all)))
+        patches += [mock.patch.object(m, "charge_all", self._charging(charge_all)) for m in (curator_module, advance_module)]
         patches.append(self._labels())
         smooth = [cls for cls in (SmoothNoise, *SmoothNoise.__subclasses__()) if "sample" in vars(cls)]
         patches += [mock.patch.object(cls, "sample", self._smooth(vars(cls)["sample"])) for cls in smooth]
