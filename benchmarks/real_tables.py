@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from competitors import adassp, clipped_descent, tukey_em
+from competitors import adassp, boosted_adassp, clipped_descent, tukey_em
 from fattail import DPLinearRegression, UtilityWarning
 
 DELTA = 1e-5
@@ -152,6 +152,7 @@ def one_by_one(fit):
 
 RIVALS = {
     "AdaSSP": (adassp.GRID, one_by_one(adassp.fit)),
+    "Boosted AdaSSP (BAS)": (boosted_adassp.GRID, one_by_one(boosted_adassp.fit)),
     "clipped GD": (clipped_descent.GRID, partial(clipped_descent.fit_all, logistic=False)),
     "TukeyEM": (tukey_em.GRID, one_by_one(tukey_em.fit)),
 }
