@@ -94,7 +94,7 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
     p, multiplier = data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
     moment_sample, count_sample = samples(curator, data)
     blur = LEAST.typical * p * math.sqrt(2 * p) * multiplier / data.n
-    columns = float(np.clip(8 * p * (multiplier / (LEAST.counts * count_sample.n)) ** 2, *LEAST.columns))
+    columns = float(np.clip(8 * (p + UNITS.response - 1) * (multiplier / (LEAST.counts * count_sample.n)) ** 2, *LEAST.columns))
     if blur > LEAST.newton:
         return _from_moments(curator, data, count_sample, target, columns)
     return _refined(curator, data, moment_sample, count_sample, target, columns, blur)
