@@ -7,7 +7,8 @@ response's variance, on the held-out rows. ``auto`` is told nothing. Competitors
 with the true means and deviations, and each is reported at the grid point that is best on the median *test* R2 of the
 cell, which no user could choose. Results on tables marked *tuned* were looked at while constants were chosen; the others were
 run after that, once for each version of the method.
-Writes benchmarks/results/real_tables.csv and real_tables.md. Data are read from the folder that FATTAIL_DATA names.
+Writes benchmarks/results/real_tables.csv and real_tables.md, which ends with real_tables_notes.md.
+Data are read from the folder that FATTAIL_DATA names.
 """
 
 from __future__ import annotations
@@ -249,8 +250,9 @@ def summary():
             f"{ahead.size} tables ({ahead[~tuned].sum()} of {np.sum(~tuned)} that were not tuned on); R2 below 0 in some seed, "
             f"though least squares has more than 0.1 and n epsilon is 1000 or more: {np.sum(~positive)} tables"
         )
-    (RESULTS / "real_tables.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines[-len(counts) :]))
+    lines += ["", (RESULTS / "real_tables_notes.md").read_text().rstrip()]
+    (RESULTS / "real_tables.md").write_text("\n".join(lines) + "\n")
 
 
 def main():
