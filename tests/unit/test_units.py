@@ -58,6 +58,18 @@ def test_rows_that_show_in_no_octave_widen_a_scale():
     assert max(before) < 0.5 < min(after) < max(after) < 2.0
 
 
+def test_the_response_is_widened_too():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, 9))
+    y = rng.normal(size=N) + 30 * rng.choice([-1, 1], N) * (rng.random(N) < 0.0125)
+    releases = [Gaussian(f"counts {t}", 0.01 * part) for t, part in enumerate(DEFAULTS.shares)]
+    for seed in range(5):
+        curator = Curator(1.0, 1e-6, random_state=seed)
+        curator.plan(*releases, squares := Gaussian("squares", 0.05), Gaussian("rest", 0.94))
+        found = find_units(curator, tuple(releases), data := PrivateData(x, y), True)
+        assert found.scale[-1] < 0.5 * y.std() < widen(curator, squares, data, found).scale[-1] < 2 * y.std()
+
+
 def test_noise_alone_is_seldom_visible():
     rng = np.random.default_rng(0)
     shown = [visible(rng.normal(size=100), 1.0, 20 * 100).any() for _ in range(2000)]

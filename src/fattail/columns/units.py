@@ -45,6 +45,8 @@ class UnitDefaults:
 
     shares: tuple[float, ...] = (0.35, 0.3, 0.2, 0.15)
     """Of the budget of units, by round: later rounds count fewer columns."""
+    response: int = 2
+    """How often the response is counted in each round: its unit decides more than that of a column."""
     enough: float = 0.25
     """Share of the rows that must show before an octave is believed."""
     most: float = 0.5
@@ -134,10 +136,12 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
         if not active:
             curator.waive(release)
             continue
-        counts = curator.release(release, _counts(data, [columns[j] for j in active], np.array(active), with_y))
-        noise = curator.noise(release, math.sqrt(2 * len(active)))
-        for j, cells in zip(active, counts, strict=True):
-            columns[j].learn(cells, noise)
+        copies = [DEFAULTS.response if with_y and j == data.d else 1 for j in active]
+        counted = np.repeat(active, copies)
+        counts = curator.release(release, _counts(data, [columns[j] for j in counted], counted, with_y))
+        noise = curator.noise(release, math.sqrt(2 * counted.size))
+        for j, times, cells in zip(active, copies, np.split(counts, np.cumsum(copies)[:-1]), strict=True):
+            columns[j].learn(cells.mean(axis=0), noise / math.sqrt(times))
     return ColumnUnits(*(np.array([getattr(c, name) for c in columns]) for name in ("center", "scale", "heavy", "reach")))
 
 
@@ -152,15 +156,19 @@ def widen(curator: Curator, release: Gaussian, data: PrivateData, units: ColumnU
     *Privacy.* A mean of rows in a ball (``robust/ball.proof.md``).
     """
     bound = max(DEFAULTS.square_noise / curator.noise(release, 2.0 / data.n), 1.0)
-    center, scale = units.center[: data.d], units.scale[: data.d]
+    center, scale, with_y = units.center, units.scale, units.scale.size > data.d
 
     def rows(block: Block) -> tuple[Floats, None]:
-        return np.minimum(((dense(block) - center) / scale) ** 2, bound), None
+        return np.minimum(((_with_response(block, with_y) - center) / scale) ** 2, bound), None
 
-    squares = curator.release(release, Ball(radius=bound).mean(data, rows))
+    squares = curator.release(release, Ball(radius=bound).mean(data, rows, width=scale.size))
     surely = squares - DEFAULTS.square_doubt * DEFAULTS.square_noise
-    grown = scale * np.sqrt(np.where(np.isfinite(scale) & (surely > 1.0), squares, 1.0))
-    return units._replace(scale=np.append(grown, units.scale[data.d :]))
+    return units._replace(scale=scale * np.sqrt(np.where(np.isfinite(scale) & (surely > 1.0), squares, 1.0)))
+
+
+def _with_response(block: Block, with_y: bool) -> Floats:
+    rows = dense(block)
+    return np.column_stack([rows, np.asarray(block.y)]) if with_y else rows
 
 
 def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: bool) -> Bounded:
@@ -171,8 +179,7 @@ def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: 
     cells = np.array([c.cells for c in columns])
 
     def codes(block: Block) -> NDArray[np.int16]:
-        rows = dense(block)
-        rows = (np.column_stack([rows, np.asarray(block.y)]) if with_y else rows)[:, active]
+        rows = _with_response(block, with_y)[:, active]
         octaves = _kernels.octave_cells(rows - origin, LOW, 0, OCTAVES)
         grid = np.minimum(_kernels.grid_cells(rows, origin, step, max(cells)), cells + 1)
         return np.where(zoomed, grid, octaves).astype(np.int16)

@@ -1,0 +1,212 @@
+"""Least squares told nothing, on raw columns in any unit.
+
+It takes as many releases as public arithmetic on rows, columns and budget allows:
+
+1. *Units* of all columns (``fattail.columns.units``).
+2. *Joint moments* of rows and residuals, two rounds (``parts/joint_moments.py``). With few rows for the columns that is all
+   but the intercept, a check that the fit is better than none, and standard errors.
+3. With more rows, the first round shows whether every direction is visible and even. If so, its shape is good for bounded Newton
+   steps (``parts/newton.py``). Otherwise the same budget buys two more rounds, whose clips follow from counts of residuals.
+4. *Steps towards least squares' projection* (``parts/projection.py``): what pulling rows back has hidden enters the answer
+   where it shows, and the intervals where it may be.
+
+All releases are Gaussian, so the composition is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fattail.algorithms.parts.joint_moments import JointFit
+from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
+from fattail.algorithms.parts.newton import Model
+from fattail.algorithms.parts.projection import Projection
+from fattail.columns.units import DEFAULTS as UNITS
+from fattail.columns.units import find_units, widen
+from fattail.privacy import Curator, Gaussian
+from fattail.privacy.calibration import gaussian_multiplier
+from fattail.rows.data import PrivateData
+
+Floats = NDArray[np.float64]
+
+COUNTS = 0.006  # share of each set of counts
+ENOUGH = 100_000  # rows for counts and early steps; moments and later steps take twice as many, the last all
+
+
+@dataclass(frozen=True)
+class LeastSquaresDefaults:
+    """Constants of `least_squares`, chosen by hand on the tables and laws that the benchmarks mark as tuned."""
+
+    counts: float = 0.006
+    """Noise of column counts that is wanted, as a share of the rows."""
+    columns: tuple[float, float] = (0.03, 0.25)
+    """Least and largest share of the budget for column counts."""
+    column_squares: float = 0.05
+    """Share for mean squares of columns."""
+    looks: int = 2
+    """Rounds of them: a scale that was far too small is enlarged twice."""
+    squares: float = 0.02
+    """Share for standard errors."""
+    mean: float = 0.03
+    """Share for the intercept."""
+    guard: float = 0.02
+    """Share for the check that the fit is better than none."""
+    typical: float = 1.3
+    """Squared radius of the joint moments over the number of columns, in the blur sqrt(2 p) 1.3 p / (n mu)."""
+    newton: float = 0.06
+    """Blur up to which steps can follow the joint moments."""
+    rounds: tuple[float, float] = (0.4, 0.6)
+    """Division of the budget among the rounds, where they are all."""
+    start: float = 0.2
+    """Share of the round before Newton steps."""
+    even: float = 0.03
+    """Share of the squares of directions that decide how to go on."""
+    heavy: float = 1.3
+    """What unseen rows may add to a column's root mean square, as a factor, from which on a faint coefficient is given up."""
+    reach: float = 2.0
+    """Scales of the response around its center that predictions may reach at least, whatever the counts show."""
+    faint: float = 2.0
+    """Standard errors below which a coefficient is faint."""
+    steps: int = 6
+    damping: float = 0.65
+    growth: float = 2.0
+    widest: float = 10.0
+    """Clip of the mean square residual after Newton steps, in units of the residuals before them."""
+    length_counts: float = 0.01
+    """Share of each set of counts of gradient lengths."""
+    wide: float = 0.006
+    """Share, times the blur, of what leads from there to least squares' projection ..."""
+    wide_shares: tuple[float, float] = (0.15, 0.6)
+    """... at least and at most."""
+    wide_parts: tuple[float, float, float] = (1.0, 4.0, 2.0)
+    """Its division: the gradients, then the moments before them."""
+
+
+LEAST = LeastSquaresDefaults()
+
+
+def least_squares(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
+    """Least squares: as many releases as the rows can carry, by public arithmetic on n, p and the budget."""
+    p, multiplier = data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
+    moment_sample, count_sample = samples(curator, data)
+    blur = LEAST.typical * p * math.sqrt(2 * p) * multiplier / data.n
+    columns = float(np.clip(8 * (p + UNITS.response - 1) * (multiplier / (LEAST.counts * count_sample.n)) ** 2, *LEAST.columns))
+    if blur > LEAST.newton:
+        return _from_moments(curator, data, count_sample, target, columns)
+    return _refined(curator, data, moment_sample, count_sample, target, columns, blur)
+
+
+def samples(curator: Curator, data: PrivateData) -> tuple[PrivateData, PrivateData]:
+    """The rows of second moments, and those of counts and early steps: secret subsets, or all rows if there are few."""
+    n = data.n
+    moment_sample = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
+    return moment_sample, moment_sample.part(curator.subset(n, n // max(1, n // ENOUGH)))
+
+
+def _from_moments(curator: Curator, data: PrivateData, count_sample: PrivateData, target: Target, columns: float) -> LinearFit:
+    """Few rows for the columns: two rounds of joint moments, the intercept, a check and standard errors."""
+    checks = 0.5  # all that can be spared goes into the moments
+    units = _units(columns, LEAST.column_squares * checks)
+    mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard * checks)
+    squares = Gaussian("squares of gradients", LEAST.squares * checks)
+    left = 1.0 - sum(m.share for m in (*units, mean, guard, squares))
+    rounds = [Gaussian(f"joint moments {t + 1}", left * share) for t, share in enumerate(LEAST.rounds)]
+    curator.plan(*units, *rounds, squares, guard, mean)
+
+    joint = JointFit(curator, _standardized(curator, units, count_sample, target)[0])
+    for release in rounds:
+        joint.round((release,), data, first=release is rounds[0])
+    joint.measure(squares, data)
+    return _finished(joint, data, guard, mean, None, len(rounds))
+
+
+def _refined(
+    curator: Curator,
+    data: PrivateData,
+    moment_sample: PrivateData,
+    count_sample: PrivateData,
+    target: Target,
+    columns: float,
+    blur: float,
+) -> LinearFit:
+    """Enough rows: joint moments, then either Newton steps or more moments, then steps towards least squares' projection.
+
+    Where the first round shows every direction, Newton steps under narrow clips have the least noise. Where one is lost or
+    faint, they would be steps in a wrong shape, and another round of moments does better
+    (``benchmarks/results/real_tables.md``: the KEGG table and the latitude of houses).
+    """
+    units = _units(columns, LEAST.column_squares)
+    start, even = Gaussian("joint moments 1", LEAST.start), Gaussian("squares of directions", LEAST.even)
+    lengths, residuals = (
+        Gaussian("row length counts", COUNTS),
+        Gaussian("residual counts", COUNTS * LEAST.steps, count=LEAST.steps),
+    )
+    mean, guard = Gaussian("mean residual", LEAST.mean, count=2), Gaussian("gain", LEAST.guard)
+    squares, counts = Gaussian("squares of gradients", LEAST.squares), LEAST.length_counts
+    left = 1.0 - sum(m.share for m in (*units, start, even, lengths, residuals, mean, guard, squares)) - 3 * counts
+    wide = left * float(np.clip(LEAST.wide / blur, *LEAST.wide_shares))
+    *steps, second_share = (wide * part / sum(LEAST.wide_parts) for part in LEAST.wide_parts)
+    second, towards = Gaussian("joint moments 2", second_share), Projection.planned(steps, counts, squares)
+    powers = LEAST.growth ** np.arange(LEAST.steps)
+    gradients = [Gaussian(f"gradient {t + 1}", float((left - wide) * a / powers.sum())) for t, a in enumerate(powers)]
+    curator.plan(*units, start, even, lengths, residuals, second, *gradients, *towards.mechanisms, guard, mean)
+
+    joint = JointFit(curator, *_standardized(curator, units, count_sample, target))
+    joint.round((start,), moment_sample, first=True)
+    is_even = joint.is_even(even, moment_sample)
+    if is_even:
+        model = Model(curator, data, moment_sample, count_sample, joint.problem)
+        model.w = joint.full
+        model.count_lengths(lengths)
+        for t, gradient in enumerate(gradients):
+            model.count_residuals(residuals)
+            model.step(gradient, gradients[-1], LEAST.damping, count_sample if t < 2 else moment_sample if t < 3 else data)
+        joint.start_from(model.w, model.covariance(joint.left_by(LEAST.steps, LEAST.damping)), model.mean_square(LEAST.widest))
+        joint.round((second,), data, move=False)
+    else:
+        joint.expect_far_rows()
+        curator.waive(lengths)
+        for _ in range(residuals.count - 2):
+            curator.waive(residuals)
+        for several in (gradients[:-1], (gradients[-1], second)):
+            joint.count_residuals(residuals, count_sample)
+            joint.round(several, data)
+        joint.doubt_prior(data.n)
+    joint.move_intercept(mean, data)
+    before = joint.w
+    towards.apply(joint, data, is_even)
+    if not is_even:
+        joint.drop(LEAST.heavy, LEAST.faint)
+    return _finished(joint, data, guard, mean, before, 3 + len(steps) + LEAST.steps * is_even)
+
+
+def _units(counts: float, squares: float) -> tuple[Gaussian, ...]:
+    rounds = (Gaussian(f"column counts {t + 1}", counts * share) for t, share in enumerate(UNITS.shares))
+    return (*rounds, Gaussian("column squares", squares, count=LEAST.looks))
+
+
+def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> tuple[Problem, Floats]:
+    """The problem in private units, where columns without a visible spread have an infinite scale; how heavy columns may be."""
+    found = find_units(curator, units[:-1], data, True)
+    for _ in range(units[-1].count):
+        found = widen(curator, units[-1], data, found)
+    level, size = float(found.center[-1]), float(found.scale[-1])
+    scale = found.scale[:-1]
+    frame = Frame(found.center[:-1], scale, 1.0, np.eye(data.d + 1))
+    if not math.isfinite(size):
+        return Problem(target, frame, level), found.heavy[:-1]
+    low, high = found.reach[-1].tolist()
+    reach = min(low, level - LEAST.reach * size), max(high, level + LEAST.reach * size)
+    return Problem(target, frame, level, size, reach), found.heavy[:-1]
+
+
+def _finished(
+    joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, before: Floats | None, n_iter: int
+) -> LinearFit:
+    joint.guard(guard, data, before)
+    intercept = joint.move_intercept(mean, data)
+    return joint.fit(intercept, n_iter)
