@@ -122,12 +122,6 @@ def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
     return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
 
 
-def dense(block: Block) -> NDArray[np.float64]:
-    """Rows of a block as an array."""
-    V = block.X
-    return np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
-
-
 def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
     """Counts (column, sign, octave) of ``x - center``; private."""
     return log_totals(data, center, (-OCTAVES, 2 * OCTAVES + 2, 1))
@@ -139,7 +133,7 @@ def grid_totals(data: PrivateData, columns: NDArray[np.intp], low: Floats, step:
     all_columns = np.array_equal(columns, np.arange(data.d))
 
     def codes(block: Block) -> NDArray[np.int16]:
-        rows = dense(block)
+        rows = block.dense
         return _kernels.grid_cells(rows if all_columns else np.take(rows, columns, axis=1), low, step, size)
 
     return totals(data, (columns.size, size + 2), codes)
@@ -183,9 +177,9 @@ def find_locations(
 
 def _first(curator: Curator, stage: TopK, data: PrivateData, grid: LocationGrid) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
-    edges = grid.edges
+    edges, magnitudes = grid.edges, grid.magnitudes
     bins = edges.size + 1
-    counts = totals(data, (data.d, 2 * bins), lambda block: _kernels.magnitude_cells(dense(block), *grid.magnitudes))
+    counts = totals(data, (data.d, 2 * bins), lambda block: _kernels.magnitude_cells(block.dense, *magnitudes))
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
     first, last = grid.candidates

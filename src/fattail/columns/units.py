@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.columns.location import dense, roundest
+from fattail.columns.location import roundest
 from fattail.privacy import Bounded, Curator, Gaussian
 from fattail.robust import Ball
 from fattail.robust.histogram import Histogram
@@ -167,7 +167,7 @@ def widen(curator: Curator, release: Gaussian, data: PrivateData, units: ColumnU
 
 
 def _with_response(block: Block, with_y: bool) -> Floats:
-    rows = dense(block)
+    rows = block.dense
     return np.column_stack([rows, np.asarray(block.y)]) if with_y else rows
 
 

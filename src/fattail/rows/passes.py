@@ -37,6 +37,11 @@ class Block:
         """The rows as a C-ordered array or CSR: products with it have the same bits from every source."""
         return self.rows if sparse.issparse(self.rows) else np.ascontiguousarray(self.rows)
 
+    @property
+    def dense(self) -> NDArray[Any]:
+        """The rows as a C-ordered array, also if they are stored as CSR."""
+        return np.ascontiguousarray(self.X.toarray() if sparse.issparse(self.X) else self.X)
+
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 

@@ -21,7 +21,6 @@ from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.lengths import OCTAVES, PER_OCTAVE, codes, edges, seen
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
 from fattail.algorithms.parts.subspace import Subspace
-from fattail.columns.location import dense
 from fattail.columns.units import DEFAULTS as UNITS
 from fattail.columns.units import ColumnUnits, find_units, widen
 from fattail.privacy import Curator, Gaussian, TopK
@@ -213,7 +212,7 @@ def _shared_scale(curator: Curator, release: Gaussian, data: PrivateData, found:
     center = found.center[hidden]
 
     def largest(block: Block) -> Floats:
-        return np.asarray(np.max(np.abs(dense(block) - center), axis=1))
+        return np.asarray(np.max(np.abs(block.dense - center), axis=1))
 
     rows = data.chosen(np.flatnonzero(hidden))
     counts = curator.release(release, Histogram(OCTAVES * PER_OCTAVE).counts(rows, codes(largest)))[0]

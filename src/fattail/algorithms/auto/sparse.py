@@ -40,7 +40,6 @@ from fattail.algorithms.parts.support_joint import EVERYWHERE, JointSupport, col
 from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
-from fattail.columns.location import dense
 from fattail.columns.units import ColumnUnits, find_units
 from fattail.losses import Logistic, Loss, Needs, Squared
 from fattail.privacy import Curator
@@ -264,7 +263,7 @@ def _screen(
         return np.clip(r, -psi, psi) if fit.has_tails else psi * r / expit(np.abs(z))
 
     def faces(block: Block) -> tuple[Floats, Floats]:
-        X = dense(block)
+        X = block.dense
         if found is not None:
             X = (X - found.center[: data.d]) / np.where(shown, found.scale[: data.d], 1.0)
         return np.asarray(_kernels.waves_of(X, PERIODS)), residual(block) - at
