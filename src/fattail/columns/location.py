@@ -8,6 +8,7 @@ roundest decimal number of its cell: point masses are usually at round numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,6 +28,8 @@ Noise = Laplace | Gaussian
 
 OCTAVES = 128
 """Magnitudes from 2**-OCTAVES to 2**OCTAVES are distinguished; smaller ones count as zero, larger ones as the largest."""
+OCTAVE_GRID = (-OCTAVES, 2 * OCTAVES + 2, 1)
+"""The same, in the form of the kernels."""
 
 
 @dataclass(frozen=True)
@@ -124,19 +127,18 @@ def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
 
 def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
     """Counts (column, sign, octave) of ``x - center``; private."""
-    return log_totals(data, center, (-OCTAVES, 2 * OCTAVES + 2, 1))
+    return log_totals(data, center, OCTAVE_GRID)
 
 
-def grid_totals(data: PrivateData, columns: NDArray[np.intp], low: Floats, step: Floats, size: int) -> NDArray[Any]:
-    """Counts of some columns, which may repeat, in ``size`` cells of width ``step`` from ``low`` on, and before and after them;
-    private."""
-    all_columns = np.array_equal(columns, np.arange(data.d))
+def grid_codes(columns: NDArray[np.intp], low: Floats, step: Floats, size: int) -> Callable[[Block], NDArray[np.int16]]:
+    """Cells of some columns, which may repeat: ``size`` cells of width ``step`` from ``low`` on, one before and one after."""
 
     def codes(block: Block) -> NDArray[np.int16]:
         rows = block.dense
-        return _kernels.grid_cells(rows if all_columns else np.take(rows, columns, axis=1), low, step, size)
+        everything = np.array_equal(columns, np.arange(rows.shape[1]))
+        return _kernels.grid_cells(rows if everything else np.take(rows, columns, axis=1), low, step, size)
 
-    return totals(data, (columns.size, size + 2), codes)
+    return codes
 
 
 def find_locations(
@@ -161,7 +163,9 @@ def find_locations(
     each column and stage. The grids are public, or depend on the selections before. Replacing a row moves each number of rows
     of ``check`` by at most one. Proof: ``location.proof.md``.
     """
-    low, high = _first(curator, stages[0], data, grid)
+    shape = data.d, 2 * (grid.edges.size + 1)
+    counts = totals(data, shape, lambda block: _kernels.magnitude_cells(block.dense, *grid.magnitudes))
+    low, high = _first(curator, stages[0], counts, data.n, grid)
     active = high > low  # a cell of exactly zero is not refined
     for k, stage in enumerate(stages[1:]):
         chosen = np.flatnonzero(active)
@@ -169,43 +173,35 @@ def find_locations(
             curator.waive(stage)
         width = (high - low)[chosen]
         first, step = low[chosen] - grid.margin * width, (1 + 2 * grid.margin) * width / grid.fine
-        low[chosen], high[chosen], inside = _closer(curator, stage, data, first, step, grid.fine, chosen)
+        shape = chosen.size, grid.fine + 2
+        counts = totals(data, shape, grid_codes(chosen, first, step, grid.fine)) if chosen.size else np.zeros(shape)
+        cells = np.array([_middle_cell(curator, stage, column, data.n) for column in counts], dtype=np.intp)
+        low[chosen], high[chosen] = first + step * cells, first + step * (cells + 1)
         if check is not None and k == 0:
-            active &= _is_narrow(curator, check, inside, chosen, data)
+            active &= _is_narrow(curator, check, counts[np.arange(chosen.size), cells + 1], chosen, data)
     return np.array([roundest(a, b) for a, b in zip(low, high, strict=True)]), high - low
 
 
-def _first(curator: Curator, stage: TopK, data: PrivateData, grid: LocationGrid) -> tuple[Floats, Floats]:
+def _first(curator: Curator, stage: TopK, counts: NDArray[Any], n: int, grid: LocationGrid) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
-    edges, magnitudes = grid.edges, grid.magnitudes
-    bins = edges.size + 1
-    counts = totals(data, (data.d, 2 * bins), lambda block: _kernels.magnitude_cells(block.dense, *magnitudes))
+    edges = grid.edges
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
     first, last = grid.candidates
     weight, zero = familiarity(np.log2(edges)), grid.zero + grid.digits * math.log(2)
     weight = np.concatenate((weight[::-1], [zero], weight))[first]
     weight = np.rint(weight * curator.noise(stage) * 2.0**20) / 2.0**20  # multiples of 2^-20, so that sums with counts are exact
-    chosen = np.empty(data.d, dtype=np.intp)
-    for j, (above, below) in enumerate(counts.reshape(-1, 2, bins)):
+    chosen = np.empty(len(counts), dtype=np.intp)
+    for j, (above, below) in enumerate(counts.reshape(-1, 2, edges.size + 1)):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
         cells = np.add.reduceat(cells, first)
-        chosen[j] = curator.select(stage, Bounded(-missed(cells, data.n // 2), 1.0, "linf") + weight)[0]
+        chosen[j] = curator.select(stage, Bounded(-missed(cells, n // 2), 1.0, "linf") + weight)[0]
     return low[first[chosen]], high[last[chosen]]
 
 
-def _closer(
-    curator: Curator, stage: TopK, data: PrivateData, low: Floats, step: Floats, size: int, columns: NDArray[np.intp]
-) -> tuple[Floats, Floats, NDArray[Any]]:
-    """Cells of some columns on uniform grids of ``size`` cells that begin at ``low``, and their numbers of rows (private)."""
-    if not columns.size:
-        return low, low, np.zeros(0)
-    counts = grid_totals(data, columns, low, step, size)
-    chosen = np.empty(columns.size, dtype=np.intp)
-    for j, cells in enumerate(counts):
-        score = Bounded(-missed(cells, data.n // 2)[1:-1], 1.0, "linf")
-        chosen[j] = curator.select(stage, score)[0]
-    return low + step * chosen, low + step * (chosen + 1), counts[np.arange(columns.size), chosen + 1]
+def _middle_cell(curator: Curator, stage: TopK, counts: NDArray[Any], n: int) -> int:
+    """The cell of a uniform grid that holds the middle rank; the first and last counts are of what lies outside."""
+    return int(curator.select(stage, Bounded(-missed(counts, n // 2)[1:-1], 1.0, "linf"))[0])
 
 
 def _is_narrow(

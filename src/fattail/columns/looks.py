@@ -24,15 +24,16 @@ from fattail.columns.ends import Ends, choose_ends
 from fattail.columns.evidence import CountNoise
 from fattail.columns.location import (
     GRID,
+    OCTAVE_GRID,
     OCTAVES,
     LocationGrid,
     Noise,
     find_locations,
-    grid_totals,
+    grid_codes,
     release_counts,
-    signed_counts,
 )
 from fattail.privacy import Curator, Laplace, TopK
+from fattail.robust.histogram import log_totals, totals
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
@@ -108,7 +109,7 @@ class OctaveCounts:
     """
 
     def __init__(self, data: PrivateData, center: Floats, resolution: Floats) -> None:
-        signed = signed_counts(data, center)
+        signed = log_totals(data, center, OCTAVE_GRID)
         outer = np.array([merged_octaves(c, w) for c, w in zip(center, resolution, strict=True)])
         table = np.zeros((data.d, 2, CELLS), dtype=signed.dtype)
         np.add.at(table, (np.arange(data.d)[:, None, None], np.arange(2)[:, None], outer[:, None]), signed[:, :, 1:])
@@ -294,7 +295,7 @@ def _parts(data: PrivateData, columns: NDArray[np.intp], center: Floats, unit: F
     """Counts of the parts of the octaves ``[unit, 2 unit)`` of distances and of one part before them, nearest first."""
     step, size = unit / LOOKS.fine, LOOKS.fine + 1
     low = np.where(side == 0, center + unit - step, center - 2 * unit)
-    counts = grid_totals(data, columns, low, step, size)[:, 1:-1]
+    counts = totals(data, (columns.size, size + 2), grid_codes(columns, low, step, size))[:, 1:-1]
     return np.where(side[:, None] == 0, counts, counts[:, ::-1])
 
 

@@ -104,6 +104,8 @@ MOST_NOISE = {
     "sample_aggregate": 0.01,
     "trimmed": 0.005,
 }
+# The same for least squares, whose noise grows with the root of the number of columns: 3, 20 and 100 t(4) columns, t(3) noise.
+MOST_NOISE_SQUARED = 0.03
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -241,8 +243,12 @@ class LinearModel(LinearPredictor):
                 f"{data.n:,} rows are too few for {data.d:,} columns at epsilon={self.epsilon:g} to tell columns that are "
                 "alike apart: predictions are fitted, single coefficients have infinite intervals"
             )
-        # The noise of one released mean of unit rows, over all columns.
-        noise = 2 * (data.d + 1) * gaussian_multiplier(self.epsilon, max(self.delta, TINY)) / data.n
+        # The noise of one released mean of unit rows, over all columns, or in each.
+        noise = 2 * gaussian_multiplier(self.epsilon, max(self.delta, TINY)) / data.n
+        if self._fits_along_directions():
+            self._warn_of_noise(data, noise * math.sqrt(data.d + 1), MOST_NOISE_SQUARED)
+            return
+        noise *= data.d + 1
         if self.method == "median_of_means":
             noise *= self.groups
         if self.splitting and self.method != "auto":

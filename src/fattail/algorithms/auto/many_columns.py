@@ -170,8 +170,9 @@ def fit_along_directions(curator: Curator, data: PrivateData, target: Target) ->
     fit = Subspace(curator, data, joint.problem, joint.full, joint.unit)
     _descend(fit, plan)
     moved = fit.w[joint.shown] - joint.w
-    # The errors are those of the joint moments. What the directions changed is as uncertain.
-    joint.w, joint.covariance = fit.w[joint.shown], joint.covariance + np.outer(moved, moved)
+    # The errors are those of the joint moments, and where these show nothing, what was expected before. What the directions
+    # changed is as uncertain.
+    joint.w, joint.covariance = fit.w[joint.shown], joint.covariance + joint.prior + np.outer(moved, moved)
     intercept = fit.move_intercept(plan.mean)
     joint.w[-1] = fit.w[-1]
     result = joint.fit(intercept, 1 + len(plan.gradients))

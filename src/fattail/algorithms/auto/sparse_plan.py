@@ -121,6 +121,7 @@ class Plan:
         sparsity: int | None,
     ) -> Plan:
         n, d, numbers, told = data.n, data.d, math.isinf(loss.slope), sparsity is not None
+        size = size_share(curator, n)
         # Where most columns are asked for, to choose among them costs more than it saves.
         asked = (sparsity or 0) if numbers and intercept and gradient_noise(curator, n, d) < MOST_NOISE else 0
         everything = 2 * max(k, asked) >= d
@@ -144,10 +145,10 @@ class Plan:
             sizes,
             everything,
             typical_plan(curator, n),
-            center_plan(loss) if intercept else (),
+            center_plan(loss, size) if intercept else (),
             (TopK("center of a column", UNITS, count=k),) if centered else (),
             (TopK("unit of a column", UNITS, count=k),) if measured else (),
-            (TopK("scale of residuals", parts * SCALE, count=parts),) if numbers else (),
+            (TopK("scale of residuals", parts * size, count=parts),) if numbers else (),
             (TopK("sizes of residuals and along a direction", ALONG_SIZES, count=2 * len(ALONG_STEPS)),) if along else (),
             (Gaussian("level of residuals", parts * SCALE / 4, count=parts),) if numbers and intercept and screens else (),
             screens,
@@ -156,11 +157,11 @@ class Plan:
             else [FitPlan.rough("rough fit", ALL_ROUGH, ALL_ROUGH_STEPS)]
             if everything
             else [FitPlan.rough(f"rough fit {q + 1}", ROUGH / parts, ROUGH_STEPS) for q in range(parts)],
-            FitPlan.measured("fit", ALONG_MOMENTS, ALONG_MOMENT_STEPS)
+            FitPlan.measured("fit", ALONG_MOMENTS, ALONG_MOMENT_STEPS, size)
             if along
-            else FitPlan.measured("fit", ALL_FINAL, ALL_FINAL_STEPS)
+            else FitPlan.measured("fit", ALL_FINAL, ALL_FINAL_STEPS, size)
             if everything
-            else FitPlan.measured("fit", FINAL if told else FINAL_AUTO, FINAL_STEPS),
+            else FitPlan.measured("fit", FINAL if told else FINAL_AUTO, FINAL_STEPS, size),
             looks,
             tuple(Gaussian(name, share) for name, share in zip(names, TABLES.finish, strict=True)) if looks else (),
         )
@@ -187,7 +188,12 @@ def shows_no_scale(budget: Budgeted, n: int) -> bool:
 
 def typical_plan(curator: Budgeted, n: int) -> TopK:
     """The typical entry, in whose unit all else is: of 900 octaves that hold nothing noise must lift none by n / 2 rows."""
-    return TopK("typical feature", min(MOST_ENTRY, max(SCALE, (CLEAR * selection_noise(curator, 1.0) / n) ** 2)))
+    return TopK("typical feature", size_share(curator, n))
+
+
+def size_share(curator: Budgeted, n: int) -> float:
+    """Share of the selection of a size on which all else depends: the fewer the rows, the larger."""
+    return min(MOST_ENTRY, max(SCALE, (CLEAR * selection_noise(curator, 1.0) / n) ** 2))
 
 
 def _looks(curator: Curator, n: int, d: int, sizes: list[int]) -> list[tuple[Gaussian, ...]]:

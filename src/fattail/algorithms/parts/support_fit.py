@@ -203,11 +203,11 @@ def typical(curator: Curator, mechanism: TopK, data: PrivateData, values: Any, q
     return float(np.clip(middle, LIMITS.smallest, LIMITS.largest))
 
 
-def center_plan(loss: Loss) -> tuple[Mechanism, ...]:
-    """Releases that `center` needs; fewer where the response is a label."""
+def center_plan(loss: Loss, size: float = SCALE) -> tuple[Mechanism, ...]:
+    """Releases that `center` needs; fewer where the response is a label. Each selection of a size gets the share ``size``."""
     if loss.promise.target == "labels":
         return (Gaussian("center of the response", 2 * SCALE),)
-    return (TopK("size of the response", 2 * SCALE, count=2), Gaussian("center of the response", 2 * SCALE, count=2))
+    return (TopK("size of the response", 2 * size, count=2), Gaussian("center of the response", 2 * SCALE, count=2))
 
 
 def squared_lengths(X: Any, weights: Floats) -> Floats:

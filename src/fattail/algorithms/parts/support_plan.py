@@ -52,11 +52,12 @@ class FitPlan:
         return cls(tuple(Gaussian(f"{name}: gradient {t + 1}", share * a) for t, a in enumerate(steps)))
 
     @classmethod
-    def measured(cls, name: str, share: float, steps: tuple[float, ...]) -> FitPlan:
+    def measured(cls, name: str, share: float, steps: tuple[float, ...], size: float = SCALE) -> FitPlan:
+        """Each selection of a size gets the share ``size``."""
         return cls(
             cls.rough(name, share, steps).gradients,
-            TopK(f"{name}: clipping scale", 2 * SCALE, count=2),
-            TopK(f"{name}: row norm", SCALE),
+            TopK(f"{name}: clipping scale", 2 * size, count=2),
+            TopK(f"{name}: row norm", size),
             Gaussian(f"{name}: second moments", MOMENTS),
         )
 
