@@ -68,6 +68,17 @@ def test_all_columns_are_fitted_rather_than_chosen_where_most_are_asked_for():
     assert np.mean(errors) < 0.35
 
 
+def test_few_rows_do_not_choose_an_absurd_size():
+    """Noise made one intercept in three thousands of times too large, with a standard error near zero."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_t(4, (300, 300))
+        y = 3 * X[:, 7] - 2 * X[:, 50] + 1.5 * X[:, 120] + rng.standard_t(2.5, 300)
+        with pytest.warns(UtilityWarning, match="300 rows are few"):
+            model = DPSparseRegressor(random_state=seed).fit(X, y)
+        assert abs(float(np.ravel(model.intercept_)[0])) < 10 and model.intercept_standard_error_ > 0.05
+
+
 @pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
 def test_few_rows_leave_an_intercept_and_say_so(cls):
     """Before, the intercept was zero."""

@@ -163,8 +163,8 @@ def find_locations(
     each column and stage. The grids are public, or depend on the selections before. Replacing a row moves each number of rows
     of ``check`` by at most one. Proof: ``location.proof.md``.
     """
-    shape = data.d, 2 * (grid.edges.size + 1)
-    counts = totals(data, shape, lambda block: _kernels.magnitude_cells(block.dense, *grid.magnitudes))
+    shape, magnitudes = (data.d, 2 * (grid.edges.size + 1)), grid.magnitudes
+    counts = totals(data, shape, lambda block: _kernels.magnitude_cells(block.dense, *magnitudes))
     low, high = _first(curator, stages[0], counts, data.n, grid)
     active = high > low  # a cell of exactly zero is not refined
     for k, stage in enumerate(stages[1:]):

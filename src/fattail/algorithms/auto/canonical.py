@@ -40,7 +40,7 @@ Parts = Callable[[Block], tuple[Singles, Floats]]
 
 
 @dataclass(frozen=True)
-class Constants:
+class CanonicalDefaults:
     """Numbers of `auto_canonical`.
 
     Checked by ``benchmarks/tuning/vary.py canonical``: halving or doubling any of the floats raised the error, or lowered it
@@ -85,7 +85,7 @@ class Constants:
     """Least eigenvalue of second moments in private units, where no noise sets a higher one."""
 
 
-CONSTANTS = Constants()
+CONSTANTS = CanonicalDefaults()
 # Predictions at which the response is evaluated for the start: dense around zero, and beyond any log-rate of a count.
 _START = np.sinh(np.linspace(-4.0, 4.0, 2001))
 
@@ -164,7 +164,7 @@ def spread(rows: Problem, w: Floats) -> float:
     return float(np.linalg.norm(rows.in_u(np.append(w[:-1], 0.0))))
 
 
-def reshaped(curator: Curator, release: Gaussian, data: PrivateData, rows: Problem, w: Floats, c: Constants) -> Problem:
+def reshaped(curator: Curator, release: Gaussian, data: PrivateData, rows: Problem, w: Floats, c: CanonicalDefaults) -> Problem:
     """Units of curvature one: second moments of rows, weighted with the loss's second derivative at ``w``."""
     frame, loss = rows.frame, rows.loss
     around = w[-1] * frame.constant + spread(rows, w) * np.linspace(-c.reach, c.reach, 9)
@@ -183,7 +183,9 @@ def reshaped(curator: Curator, release: Gaussian, data: PrivateData, rows: Probl
     return rows.with_shape(root @ frame.shape / math.sqrt(top))
 
 
-def best_radius(curator: Curator, release: Gaussian, data: PrivateData, parts: Parts, noise: float, c: Constants) -> float:
+def best_radius(
+    curator: Curator, release: Gaussian, data: PrivateData, parts: Parts, noise: float, c: CanonicalDefaults
+) -> float:
     """Radius with the least sum of squared bias and noise, from released counts of gradients by the octave of their length."""
 
     def codes(block: Block) -> Floats:
@@ -200,7 +202,7 @@ def best_radius(curator: Curator, release: Gaussian, data: PrivateData, parts: P
     return float(upper[np.argmin(error)]) if np.any(share) else 1.0
 
 
-def limit(rows: Problem, problem: Problem, gradient: Floats, c: Constants) -> float:
+def limit(rows: Problem, problem: Problem, gradient: Floats, c: CanonicalDefaults) -> float:
     """Factor that shortens a step which would change predictions by more than ``longest`` standard deviations."""
     change = float(np.linalg.norm(rows.in_u(problem.frame.shape.T @ gradient)))
     return c.longest / max(change, TINY)

@@ -38,7 +38,7 @@ from fattail.rows.data import Block, PrivateData
 
 
 @dataclass(frozen=True)
-class Constants:
+class ShortRowsDefaults:
     """Numbers of the method; set by hand in the first version, and ``benchmarks/tuning/vary.py short_rows`` varies them."""
 
     screening: float = 0.35
@@ -62,7 +62,7 @@ class Constants:
     """Least mean curvature of the intercept's step, over the largest."""
 
 
-CONSTANTS = Constants()
+CONSTANTS = ShortRowsDefaults()
 
 
 def short_rows_fit(

@@ -26,20 +26,20 @@ from fattail.rows.data import Block, PrivateData
 Floats = NDArray[np.float64]
 
 # Shares: of the way to conditional means, and in it those of gradients, of counts of tails, of a mean row and of the intercept.
-WIDE, WIDE_SLOPES, WIDE_TAILS, WIDE_ROW, WIDE_MEAN = 0.4, 0.75, 0.1, 0.05, 0.1
+MEAN_CORRECTION, MEAN_SLOPES, MEAN_TAILS, MEAN_ROW, MEAN_INTERCEPT = 0.4, 0.75, 0.1, 0.05, 0.1
 # Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
 # Share up to which a label is rare; and the rarer label over the other, by weight: at 1 to 9, 0.9 of its information is left.
 FREQUENT, RARE = 0.03, 1 / 9
 # Bound on predictions when the mean prediction is brought to the share of positives: few rows are likelier.
-LIKELIEST = 0.5
+PREDICTION_BOUND = 0.5
 # Variance of predictions that noise makes, in log-odds squared, up to which the curvature of a rare label is looked at again.
-NOISY = 0.02
+MOST_NOISY_VARIANCE = 0.02
 # Factor of the odds by which a calibration moves them, at most.
 MOST_SHIFT = 8.0
 # Curvature that steps assume for a rare label, over that of the model without columns: short steps do not overshoot in the few
 # rows that are likely (1, 1.5, 2.5 and 4 were tried: ``benchmarks/results/rare_labels.md``).
-ROOM = 2.5
+CURVATURE_MARGIN = 2.5
 # Clips that are tried, in units of the response.
 CLIPS = 2.0 ** (np.arange(-20, 21) / 2)
 TAIL = 3  # octaves beyond a wide clip that hold nearly all rows beyond it: a tail of index two leaves one in 64 of them
@@ -97,7 +97,7 @@ class Model:
         self.offset = math.log(zeros / ones)
         even = share * ones / self.mass
         self.w = np.append(self.w[:-1], logit(even))
-        self.bend = ROOM * even * (1 - even)
+        self.bend = CURVATURE_MARGIN * even * (1 - even)
 
     @property
     def is_rare(self) -> bool:
@@ -113,7 +113,9 @@ class Model:
         """Second moments weighted with the loss's curvature at the present fit."""
         if self.p > WIDEST:
             return
-        if self.is_rare and self.drawn * self.p > NOISY:  # steps would be too long in the few rows that noise makes likely
+        if (
+            self.is_rare and self.drawn * self.p > MOST_NOISY_VARIANCE
+        ):  # steps would be too long in the few rows that noise makes likely
             self.curator.waive(release)
         else:
             self.problem = reshape(self.curator, release, self.moment_sample, self.problem, self.w)
@@ -158,10 +160,10 @@ class Model:
             return expit(z if share <= 0.5 else -z)[:, None], None
 
         for _ in range(release.count):
-            mean = Clip(center=LIKELIEST / 2, bound=LIKELIEST / 2).mean(self.data, predictions, width=1).to("l2")
+            mean = Clip(center=PREDICTION_BOUND / 2, bound=PREDICTION_BOUND / 2).mean(self.data, predictions, width=1).to("l2")
             noise = self.curator.noise(release, mean.sensitivity)
             found = float(np.clip(self.curator.release(release, mean)[0], max(noise, rarer / MOST_SHIFT), MOST_SHIFT * rarer))
-            shift = (logit(min(rarer, LIKELIEST)) - logit(min(found, LIKELIEST))) / (1 + (noise / rarer) ** 2)
+            shift = (logit(min(rarer, PREDICTION_BOUND)) - logit(min(found, PREDICTION_BOUND))) / (1 + (noise / rarer) ** 2)
             offset += shift if share <= 0.5 else -shift
         self.offset = offset
 
@@ -213,7 +215,7 @@ class Model:
         variance = np.full(self.p, self.noise + self.sampling + self.taken)
         if self.is_rare and not self.renewals:
             # Short steps leave an error: no less than if they had been long enough, with all of their noise.
-            variance = ROOM**2 * variance
+            variance = CURVATURE_MARGIN**2 * variance
         covariance = self.problem.spread(variance)
         covariance[-1, -1] += self.intercept
         covariance[:-1, :-1] += self.scale_variance * np.outer(self.w[:-1], self.w[:-1])
@@ -231,13 +233,13 @@ class MeanCorrection:
     damping: float
 
     @classmethod
-    def planned(cls, steps: int, damping: float, growth: float, share: float = WIDE) -> MeanCorrection:
-        shares = WIDE_SLOPES * share * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
+    def planned(cls, steps: int, damping: float, growth: float, share: float = MEAN_CORRECTION) -> MeanCorrection:
+        shares = MEAN_SLOPES * share * growth ** np.arange(steps) / np.sum(growth ** np.arange(steps))
         return cls(
-            Gaussian("residual tails", WIDE_TAILS * share, count=steps + 2),
-            Gaussian("mean row", WIDE_ROW * share),
+            Gaussian("residual tails", MEAN_TAILS * share, count=steps + 2),
+            Gaussian("mean row", MEAN_ROW * share),
             tuple(Gaussian(f"wide gradient {t + 1}", float(a)) for t, a in enumerate(shares)),
-            Gaussian("mean residual", WIDE_MEAN * share, count=2),
+            Gaussian("mean residual", MEAN_INTERCEPT * share, count=2),
             damping if steps > 1 else 1.0,
         )
 
