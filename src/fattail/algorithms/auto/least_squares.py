@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.algorithms.auto.many_columns import blur
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
 from fattail.algorithms.parts.newton import Model
@@ -55,10 +56,8 @@ class LeastSquaresDefaults:
     """Share for the intercept."""
     guard: float = 0.02
     """Share for the check that the fit is better than none."""
-    typical: float = 1.3
-    """Squared radius of the joint moments over the number of columns, in the blur sqrt(2 p) 1.3 p / (n mu)."""
     newton: float = 0.06
-    """Blur up to which steps can follow the joint moments."""
+    """Blur of joint moments up to which steps can follow them."""
     rounds: tuple[float, float] = (0.4, 0.6)
     """Division of the budget among the rounds, where they are all."""
     start: float = 0.2
@@ -93,11 +92,11 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
     """Least squares: as many releases as the rows can carry, by public arithmetic on n, p and the budget."""
     p, multiplier = data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
     moment_sample, count_sample = samples(curator, data)
-    blur = LEAST.typical * p * math.sqrt(2 * p) * multiplier / data.n
+    blurred = blur(data.n, data.d, curator.epsilon, curator.delta)
     columns = float(np.clip(8 * (p + UNITS.response - 1) * (multiplier / (LEAST.counts * count_sample.n)) ** 2, *LEAST.columns))
-    if blur > LEAST.newton:
+    if blurred > LEAST.newton:
         return _from_moments(curator, data, count_sample, target, columns)
-    return _refined(curator, data, moment_sample, count_sample, target, columns, blur)
+    return _refined(curator, data, moment_sample, count_sample, target, columns, blurred)
 
 
 def samples(curator: Curator, data: PrivateData) -> tuple[PrivateData, PrivateData]:
@@ -131,7 +130,7 @@ def _refined(
     count_sample: PrivateData,
     target: Target,
     columns: float,
-    blur: float,
+    blurred: float,
 ) -> LinearFit:
     """Enough rows: joint moments, then either Newton steps or more moments, then steps towards least squares' projection.
 
@@ -148,7 +147,7 @@ def _refined(
     mean, guard = Gaussian("mean residual", LEAST.mean, count=2), Gaussian("gain", LEAST.guard)
     squares, counts = Gaussian("squares of gradients", LEAST.squares), LEAST.length_counts
     left = 1.0 - sum(m.share for m in (*units, start, even, lengths, residuals, mean, guard, squares)) - 3 * counts
-    wide = left * float(np.clip(LEAST.wide / blur, *LEAST.wide_shares))
+    wide = left * float(np.clip(LEAST.wide / blurred, *LEAST.wide_shares))
     *steps, second_share = (wide * part / sum(LEAST.wide_parts) for part in LEAST.wide_parts)
     second, towards = Gaussian("joint moments 2", second_share), Projection.planned(steps, counts, squares)
     powers = LEAST.growth ** np.arange(LEAST.steps)
