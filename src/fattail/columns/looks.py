@@ -137,7 +137,7 @@ class OctaveCounts:
 def merged_octaves(center: float, resolution: float) -> NDArray[np.intp]:
     """The octave with which each octave of distance from a center is counted: its own, or the outermost of its group.
 
-    Octaves far below the resolution of the center are one group, since nobody needs to tell them apart. So are four octaves
+    Octaves far below the resolution of the center are one group, because the answer does not depend on them. So are four octaves
     each beyond a distance that few columns have. Public arithmetic; it saves draws of noise.
     """
     k = np.arange(CELLS)

@@ -75,7 +75,7 @@ class UnitDefaults:
     resolved: float = 0.3
     """Spread, in cells, from which on it is no effect of the grid: that of one cell is ``12 ** -0.5``."""
     present: float = 0.8
-    """Share of the rows that is taken to have been counted, at least."""
+    """Least share of the rows that counts are assumed to hold."""
     least_square: float = 0.1
     """Part of the mean square about a point mass that a shift of the center leaves, at least."""
     margin: float = 0.7

@@ -7,7 +7,7 @@ It takes as many releases as public arithmetic on rows, columns and budget allow
    but the intercept, a check that the fit is better than none, and standard errors.
 3. With more rows, the first round shows whether every direction is visible and even. If so, its shape is good for bounded Newton
    steps (``parts/newton.py``). Otherwise the same budget buys two more rounds, whose clips follow from counts of residuals.
-4. *Steps towards least squares' projection* (``parts/projection.py``): what pulling rows back has hidden enters the answer
+4. *Steps towards least squares' projection* (``parts/projection.py``): the effect of pulling rows back enters the answer
    where it shows, and the intervals where it may be.
 
 All releases are Gaussian, so the composition is exact.
@@ -67,7 +67,7 @@ class LeastSquaresDefaults:
     heavy: float = 1.3
     """What unseen rows may add to a column's root mean square, as a factor, from which on a faint coefficient is given up."""
     reach: float = 2.0
-    """Scales of the response around its center that predictions may reach at least, whatever the counts show."""
+    """Predictions may always reach this many scales of the response from its center."""
     faint: float = 2.0
     """Standard errors below which a coefficient is faint."""
     steps: int = 6

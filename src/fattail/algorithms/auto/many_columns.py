@@ -6,7 +6,7 @@
 3. *Directions* (``parts/subspace.py``): gradients, each followed by a small fit along all of them.
 4. *Ends* of predictions that are believed, a check that the fit is better than none, and the intercept.
 
-Without joint moments nobody can say which columns are collinear, so single coefficients have infinite intervals.
+Without joint moments, collinear columns cannot be recognized, so single coefficients have infinite intervals.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ManyColumnsDefaults:
     mean: float = 0.015
     """Intercept."""
     reach: float = 2.0
-    """Scales of the response around its center that predictions may reach at least, whatever the counts show."""
+    """Predictions may always reach this many scales of the response from its center."""
 
 
 MANY = ManyColumnsDefaults()

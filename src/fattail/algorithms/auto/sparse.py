@@ -56,7 +56,7 @@ UNIT = 1.4
 RESIDUALS = 0.35
 # Size of a normal response over the quantile of its magnitudes at `RESIDUALS`.
 PSI = 0.45
-# Scales of the response around its center that predictions may reach at least, whatever the counts show.
+# Predictions may always reach this many scales of the response from its center.
 REACH = 2.0
 
 

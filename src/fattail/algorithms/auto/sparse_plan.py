@@ -19,7 +19,7 @@ from fattail.rows.data import PrivateData
 
 # Shares of the budget. Tuned on Gaussian features with t(2.5) noise, reported on others.
 SCREENING, UNITS, ROUGH, FINAL = 0.42, 0.04, 0.1, 0.3
-# Without a sparsity, more columns are fitted than are good: the fit deserves more. So it does where all columns are fitted.
+# Without a given sparsity, too many columns are fitted, so the fit gets a larger share. The same holds where all are fitted.
 SCREENING_AUTO, FINAL_AUTO = 0.35, 0.4
 ALL_ROUGH, ALL_FINAL = 0.2, 0.6
 ALL_ROUGH_STEPS, ALL_FINAL_STEPS = (0.15, 0.2, 0.3, 0.35), (0.1, 0.12, 0.14, 0.17, 0.2, 0.27)
@@ -132,7 +132,7 @@ class Plan:
         measured = own_units and selection_noise(curator, UNITS, k) < n / 12
         # A center is looked for among all numbers, a unit near the typical one.
         centered = measured and intercept and selection_noise(curator, UNITS, k) < n / 40
-        # Where few columns have to be left out, to find them is worth less than to fit the others.
+        # Where few columns have to be left out, the fit of the others needs the budget more than the selection.
         screening = (SCREENING if told else SCREENING_AUTO) * min(1.0, max(0.5, math.log(d / k) / 4))
         looks = _looks(curator, n, d, sizes) if numbers and intercept and own_units else []
         along = 2 * asked >= d and blur(n, d, curator.epsilon, curator.delta) > ALONG_BLUR

@@ -125,7 +125,7 @@ class JointFit:
 
     @property
     def unit_is_guess(self) -> bool:
-        """Whether the spread of the response is not visible, so that its unit is one for want of a better."""
+        """Whether the spread of the response is not visible, so that its unit is set to one."""
         return math.isinf(self.problem.reach[0])
 
     def _full(self, w: Floats) -> Floats:
@@ -257,7 +257,7 @@ class JointFit:
         self.prior = self.prior / np.outer(self.heavy, self.heavy)
 
     def doubt_prior(self, n: int) -> None:
-        """Replace the covariance by the noise of the last round and what the prior took away, whatever the prior itself says."""
+        """Set the prior covariance to the noise of the last round plus the squared shrinkage, ignoring the earlier prior."""
         self.prior = self.unit**2 * (self.shape.T * (self.error + 1 / n)) @ self.shape
 
     def drop(self, least: float, faint: float) -> None:
@@ -303,7 +303,7 @@ class JointFit:
         self.w = chosen
 
     def move_intercept(self, release: Gaussian, data: PrivateData) -> float:
-        """Move the constant by the mean residual, as far as it is known better than before; the variance of the result."""
+        """Move the constant towards the mean residual, weighted by precision; returns the variance of the result."""
         n, curator = data.n, self.curator
         multiplier = curator.noise(release)
         clip = self.unit * float(np.clip(math.sqrt(DEFAULTS.mean_noise * n / multiplier), *DEFAULTS.mean_clips))
@@ -356,7 +356,7 @@ class JointFit:
     def response_range(self) -> tuple[float, float]:
         """The seen reach of the response around its center, times its scale over that of the residuals.
 
-        A fit that explains little has no business beyond the responses; a precise one may be right far out.
+        A fit that explains little should not predict beyond the responses. A precise fit can be right outside of their range.
         """
         (low, high), level = self.problem.reach, self.problem.level
         stretch = 1 / min(self.unit, 1.0)

@@ -1,16 +1,16 @@
-"""Steps towards least squares' own projection, and intervals that hold when the model is wrong.
+"""Steps towards the least-squares solution, and intervals that hold when the model is wrong.
 
-Earlier releases pull long rows back and clip residuals. Where a relation is curved, such rows matter, and the fit is another
-projection than that of least squares. Here a row's part of the gradient is ``u r`` itself and only its length is bounded, so
-far rows with small residuals count in full. The first bound minimizes noise and bias, as released counts of those lengths show
-them; the last one is some times wider and shows what the first one hid.
+Earlier releases shorten long rows and clip residuals. If the relation is curved, the shortened rows matter, and the fit differs
+from least squares. Here a row contributes ``u r`` to the gradient and only the length of that product is bounded, so long rows
+with small residuals count in full. The first bound minimizes noise plus bias, both estimated from released counts of the lengths.
+The last bound is several times wider and shows what the first one cut off.
 
-Each gradient g is an observation of the distance D to least squares, with noise R. What earlier releases say is a prior
-``D ~ N(0, P)``; what they hid adds an unknown variance k in each direction of u. Two answers follow:
+Each gradient g observes the distance D to least squares, with noise R. The earlier releases give a prior ``D ~ N(0, P)``. Their
+bias adds an unknown variance k in each direction of u. This has two consequences:
 
-- *Coefficients* move by what the prior explains, and further only in directions where g clearly exceeds its noise. So a fit
-  that was right stays as precise as it was.
-- *Intervals* average over k: where g is no larger than its noise, they keep room for what cannot be seen.
+- *Coefficients* move by the posterior mean under P, and further only in directions where g clearly exceeds its noise. A fit that
+  was right keeps its precision.
+- *Intervals* average over k. Where g is no larger than its noise, they allow for a bias of about that size.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ProjectionDefaults:
     clear: float = 10.0
     """Squared ratio of a gradient to its noise beyond which it is followed: 1 in 600 if there is nothing to find."""
     nothing: float = 0.1
-    """Prior chance that a direction hides nothing; two directions' worth of it are added to those that are there."""
+    """Prior probability that a direction has no bias; it counts as much as two observed directions."""
     chances: tuple[float, float] = (0.05, 0.95)
     """Least and largest estimate of that chance."""
     hidden: tuple[int, int] = (-4, 13)

@@ -89,7 +89,7 @@ class Subspace:
 
     @property
     def unit_is_guess(self) -> bool:
-        """Whether the spread of the response is not visible, so that its unit is one for want of a better."""
+        """Whether the spread of the response is not visible, so that its unit is set to one."""
         return math.isinf(self.problem.reach[0])
 
     def descend(self, gradient: Gaussian, size: TopK, moments: Gaussian) -> None:

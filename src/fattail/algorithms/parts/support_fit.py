@@ -211,7 +211,7 @@ def center_plan(loss: Loss, size: float = SCALE) -> tuple[Mechanism, ...]:
 
 
 def squared_lengths(X: Any, weights: Floats) -> Floats:
-    """Weighted sum of squares of the entries of each CSR row, in double precision whatever they are stored in."""
+    """Weighted sum of squares of the entries of each CSR row, in double precision for every storage type."""
     return _kernels.dot((np.square(X.data, dtype=np.float64), X.indices, X.indptr), weights)
 
 
@@ -225,7 +225,7 @@ def typical_entry(block: Block, scale: Floats) -> Floats:
 
 def center(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[Any, ...]) -> float:
     """Intercept of the empty model: a clipped mean of the response, re-centered once; or the log-odds."""
-    # A number's distance is a residual whatever the loss; a label's derivative at 0 is one half minus the label.
+    # For a number the residual is its distance, for every loss. For a label the derivative at 0 is one half minus the label.
     distance = loss if loss.promise.target == "labels" else Squared()
 
     def response(block: Block) -> tuple[Any, None]:
@@ -238,7 +238,7 @@ def center(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[An
     size, gaussian = mechanisms
     at = 0.0
     for _ in range(2):
-        # The median is the quantile that noise is least likely to miss, and by far if it does.
+        # Of all quantiles, the median is the one that noise is least likely to miss.
         bound = 6 * typical(curator, size, data, lambda b, at=at: distance.derivative(np.full(len(b), at), b.y), 0.5)
         mean = Clip(center=at, bound=bound).mean(data, response, width=1)
         at = float(curator.release(gaussian, mean.to("l2"))[0])
@@ -286,9 +286,9 @@ def refine(
         fit.learn(theta + step * direction, (step * now.noise) ** 2 * inverse @ inverse)
         theta, added = fit.mean.copy(), np.diag(inverted(fit.precision))
         sampled = _sampling(fit, inverse, clip, curvature, informed) / data.n
-        # Luck of the rows chose these columns among all; luck of the noise came afterwards.
-        luck = float(np.mean((sampled / (added + sampled))[:k]))
-        theta[:k] = shrink(theta[:k], np.sqrt(added + sampled)[:k], k * ((data.d / k) ** luck - 1), most)
+        # The columns were chosen for the sampling error of these rows, and not for the noise that was added afterwards.
+        selected = float(np.mean((sampled / (added + sampled))[:k]))
+        theta[:k] = shrink(theta[:k], np.sqrt(added + sampled)[:k], k * ((data.d / k) ** selected - 1), most)
         # What shrinkage takes away is as uncertain as the noise.
         errors = np.sqrt(added + sampled + (theta - fit.mean) ** 2)
         fit.theta = theta[:k]
