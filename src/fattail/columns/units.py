@@ -90,6 +90,8 @@ class UnitDefaults:
     """Noise of a column's mean square, in units of its scale."""
     square_doubt: float = 2.0
     """By how many deviations it must stand out."""
+    reach: float = 2.0
+    """Predictions may always reach this many scales of the response from its center."""
 
 
 DEFAULTS = UnitDefaults()
@@ -108,6 +110,16 @@ class ColumnUnits(NamedTuple):
     """How many times larger it is if the tail goes on beyond the last octave that shows as it ends there."""
     reach: Floats = EVERYWHERE
     """Ends of what the counts show of each column, of shape (columns, 2); infinite where they show nothing."""
+
+    @property
+    def response(self) -> tuple[float, float, tuple[float, float]]:
+        """Center and scale of the last column, and the ends of predictions of it; all are infinite but the center where no spread
+        shows."""
+        level, size = float(self.center[-1]), float(self.scale[-1])
+        if not math.isfinite(size):
+            return level, size, (-math.inf, math.inf)
+        low, high = self.reach[-1].tolist()
+        return level, size, (min(low, level - DEFAULTS.reach * size), max(high, level + DEFAULTS.reach * size))
 
 
 def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateData, with_y: bool, family: int = 1) -> ColumnUnits:

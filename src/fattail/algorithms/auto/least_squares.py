@@ -66,8 +66,6 @@ class LeastSquaresDefaults:
     """Share of the squares of directions that decide how to go on."""
     heavy: float = 1.3
     """What unseen rows may add to a column's root mean square, as a factor, from which on a faint coefficient is given up."""
-    reach: float = 2.0
-    """Predictions may always reach this many scales of the response from its center."""
     faint: float = 2.0
     """Standard errors below which a coefficient is faint."""
     steps: int = 6
@@ -193,14 +191,9 @@ def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateDa
     found = find_units(curator, units[:-1], data, True)
     for _ in range(units[-1].count):
         found = widen(curator, units[-1], data, found)
-    level, size = float(found.center[-1]), float(found.scale[-1])
-    scale = found.scale[:-1]
-    frame = Frame(found.center[:-1], scale, 1.0, np.eye(data.d + 1))
-    if not math.isfinite(size):
-        return Problem(target, frame, level), found.heavy[:-1]
-    low, high = found.reach[-1].tolist()
-    reach = min(low, level - LEAST.reach * size), max(high, level + LEAST.reach * size)
-    return Problem(target, frame, level, size, reach), found.heavy[:-1]
+    level, size, reach = found.response
+    frame = Frame(found.center[:-1], found.scale[:-1], 1.0, np.eye(data.d + 1))
+    return Problem(target, frame, level, size if math.isfinite(size) else 1.0, reach), found.heavy[:-1]
 
 
 def _finished(

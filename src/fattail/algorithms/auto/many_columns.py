@@ -76,8 +76,6 @@ class ManyColumnsDefaults:
     """Check that the fit is better than none."""
     mean: float = 0.015
     """Intercept."""
-    reach: float = 2.0
-    """Predictions may always reach this many scales of the response from its center."""
 
 
 MANY = ManyColumnsDefaults()
@@ -192,17 +190,13 @@ def _descend(fit: Subspace, plan: DirectionsPlan) -> None:
 def _standardized(curator: Curator, plan: DirectionsPlan, data: PrivateData, target: Target) -> tuple[Problem, NDArray[np.intp]]:
     """The problem in private units, and the columns whose unit is a shared one."""
     found = widen(curator, plan.squares, data, find_units(curator, plan.columns, data, False))
-    response = find_units(curator, plan.response, data.chosen(np.zeros(0, dtype=np.intp)), True, MANY.family)
-    level, size = float(response.center[0]), float(response.scale[0])
+    alone = find_units(curator, plan.response, data.chosen(np.zeros(0, dtype=np.intp)), True, MANY.family)
+    level, size, reach = alone.response
     hidden = np.isinf(found.scale)
     scale = np.where(hidden, _shared_scale(curator, plan.shared, data, found, hidden), found.scale)
     guessed = np.flatnonzero(hidden & np.isfinite(scale))
     frame = Frame(found.center, scale, 1.0, np.zeros((0, data.d + 1)))
-    if not math.isfinite(size):
-        return Problem(target, frame, level), guessed
-    low, high = response.reach[0].tolist()
-    reach = min(low, level - MANY.reach * size), max(high, level + MANY.reach * size)
-    return Problem(target, frame, level, size, reach), guessed
+    return Problem(target, frame, level, size if math.isfinite(size) else 1.0, reach), guessed
 
 
 def _shared_scale(curator: Curator, release: Gaussian, data: PrivateData, found: ColumnUnits, hidden: NDArray[np.bool_]) -> float:

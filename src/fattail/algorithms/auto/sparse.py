@@ -36,7 +36,7 @@ from fattail.algorithms.parts.support_fit import (
     typical,
     typical_entry,
 )
-from fattail.algorithms.parts.support_joint import EVERYWHERE, JointSupport, columns_are_alike, most_columns
+from fattail.algorithms.parts.support_joint import JointSupport, columns_are_alike, most_columns
 from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
@@ -56,8 +56,6 @@ UNIT = 1.4
 RESIDUALS = 0.35
 # Size of a normal response over the quantile of its magnitudes at `RESIDUALS`.
 PSI = 0.45
-# Predictions may always reach this many scales of the response from its center.
-REACH = 2.0
 
 
 @registered(
@@ -210,10 +208,7 @@ def _of_a_table(
     for release in (*plan.centers, *plan.units, *plan.sizes_along, plan.final.clip, plan.final.radius):
         for _ in range(release.count):
             curator.waive(release)
-    level, size = float(looked.center[-1]), float(looked.scale[-1])
-    low, high = looked.reach[-1].tolist()
-    reach = (min(low, level - REACH * size), max(high, level + REACH * size)) if math.isfinite(size) else EVERYWHERE
-    fit = JointSupport(curator, data, level, size, reach)
+    fit = JointSupport(curator, data, *looked.response)
     middle, parts = len(plan.final.gradients) // 2 + 1, len(plan.sizes)
     early, last = plan.final.gradients[:middle], plan.final.gradients[middle:]
     if plan.sizes_along:  # most of the budget is in the gradients of directions

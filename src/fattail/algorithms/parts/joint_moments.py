@@ -123,11 +123,6 @@ class JointFit:
         """Coefficients of all columns and the constant."""
         return self._full(self.w)
 
-    @property
-    def unit_is_guess(self) -> bool:
-        """Whether the spread of the response is not visible, so that its unit is set to one."""
-        return math.isinf(self.problem.reach[0])
-
     def _full(self, w: Floats) -> Floats:
         out = np.zeros(self.shown.size)
         out[self.shown] = w
@@ -297,7 +292,7 @@ class JointFit:
         noise = self.curator.noise(release, 2 * bound / data.n)
         chosen = fits[int(np.argmax(gains + DEFAULTS.preferred * noise * (np.arange(len(fits)) == 0)))]
         # Slopes must show that they explain something where the unit of their noise is a guess.
-        if gains.max() < (DEFAULTS.shown_gain if self.unit_is_guess else -1.0) * noise:
+        if gains.max() < (DEFAULTS.shown_gain if self.problem.unit_is_guess else -1.0) * noise:
             chosen, self.unit = np.zeros(self.p), 1.0
         self.covariance = self.covariance + np.outer(self.w - chosen, self.w - chosen)
         self.w = chosen
@@ -317,7 +312,7 @@ class JointFit:
         # Before, it was as uncertain as the posterior says, and missed what the narrower clip of the rounds cut off.
         before = float(self.prior[-1, -1]) + beyond(self.unit, self.clip * self.unit) ** 2
         noise = (2 * clip * multiplier / n) ** 2
-        if not self.unit_is_guess or shift**2 > DEFAULTS.shown_gain**2 * noise:
+        if not self.problem.unit_is_guess or shift**2 > DEFAULTS.shown_gain**2 * noise:
             self.w[-1] += shift * before / (before + noise)
         return noise + self.unit**2 / n + beyond(self.unit, clip) ** 2
 

@@ -148,6 +148,11 @@ class Problem:
         return len(self.frame.shape)
 
     @property
+    def unit_is_guess(self) -> bool:
+        """Whether the spread of the response is not visible, so that its unit is set to one."""
+        return math.isinf(self.reach[0])
+
+    @property
     def start(self) -> Floats:
         return np.zeros(self.frame.shape.shape[1])
 

@@ -87,11 +87,6 @@ class Subspace:
         self.last = math.inf, 1.0, 1.0
         """Noise, clip and mean square row of the last gradient, for standard errors."""
 
-    @property
-    def unit_is_guess(self) -> bool:
-        """Whether the spread of the response is not visible, so that its unit is set to one."""
-        return math.isinf(self.problem.reach[0])
-
     def descend(self, gradient: Gaussian, size: TopK, moments: Gaussian) -> None:
         """Add the direction of the gradient, and fit the coordinates along all directions.
 
@@ -198,7 +193,7 @@ class Subspace:
 
         found = float(self.curator.release(release, Clip(bound=most).mean(self.data, gain, width=1).to("l2"))[0])
         # Slopes must show that they explain something where the unit of their noise is a guess.
-        least = DEFAULTS.shown if self.unit_is_guess else -1.0
+        least = DEFAULTS.shown if self.problem.unit_is_guess else -1.0
         if found < least * self.curator.noise(release, 2 * most / self.data.n):
             self.w, self.unit = np.zeros_like(w), 1.0
 
@@ -212,7 +207,7 @@ class Subspace:
         mean = Clip(bound=clip).mean(self.data, residual, width=1).to("l2")
         shift = float(self.curator.release(release, mean)[0])
         noise = self.curator.noise(release, mean.sensitivity) ** 2
-        if self.unit_is_guess and shift**2 < DEFAULTS.shown**2 * noise:
+        if self.problem.unit_is_guess and shift**2 < DEFAULTS.shown**2 * noise:
             shift = 0.0
         # Before, the constant was known about as well as the noise of a mean residual under a clip of one.
         before = noise / clip**2 + 1 / self.data.n + beyond(1.0, clip) ** 2
