@@ -1,5 +1,6 @@
 """Laplace noise on the integers: its digits, its thresholds, and the rare cases of its comparisons."""
 
+import decimal
 import math
 import os
 from fractions import Fraction
@@ -111,3 +112,13 @@ def test_a_scale_that_is_none_is_refused(scale):
 def test_tiny_scales_give_no_noise_and_empty_vectors_none():
     assert discrete_laplace(os.urandom, np.arange(5), 1e-300).tolist() == list(range(5))
     assert discrete_laplace(os.urandom, np.zeros((0, 3), dtype=np.int64), 1.0).shape == (0, 3)
+
+
+@pytest.mark.parametrize("scale", [0.03, 1.0, 12345.678])
+def test_thresholds_do_not_depend_on_the_callers_decimal_context(scale):
+    """A narrow context of the caller rounded the width of the enclosure to 0, and one with traps raised after the charge."""
+    expected = thresholds.__wrapped__(scale, 16)
+    for around in (decimal.Context(prec=1, Emin=-5, Emax=5, traps=[]), decimal.Context(prec=1, Emin=0, traps=[decimal.Inexact])):
+        with decimal.localcontext(around) as context:
+            assert np.array_equal(thresholds.__wrapped__(scale, 16), expected)
+            assert not any(context.flags.values())

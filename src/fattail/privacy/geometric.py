@@ -146,7 +146,7 @@ def _enclosed(scale: float, length: int, spare: int) -> list[int] | None:
     # Squaring doubles a relative error, and each operation adds one unit in the last place; see the proof.
     precision = math.ceil(8 * length * math.log10(2)) + math.ceil(digits * math.log10(4)) + spare
     context = Context(prec=precision, Emax=MAX_EMAX, Emin=MIN_EMIN)
-    doubt = Decimal(10) ** -(precision - math.ceil(digits * math.log10(4)) - 5)
+    doubt = Decimal((0, (1,), math.ceil(digits * math.log10(4)) + 5 - precision))  # a power of ten, in no context
     power = context.exp(context.divide(Decimal(-bottom), Decimal(top)))  # exp(-2^j / scale) for j = 0, 1, ...
     chances = []
     for _ in range(digits):
@@ -156,8 +156,8 @@ def _enclosed(scale: float, length: int, spare: int) -> list[int] | None:
     found = []
     for chance in chances:
         low, high = (
-            max(int(context.multiply(Decimal(one), context.add(chance, side)).to_integral_value(ROUND_FLOOR)), 0)
-            for side in (-doubt, doubt)
+            max(int(context.multiply(Decimal(one), context.add(chance, side)).to_integral_value(ROUND_FLOOR, context)), 0)
+            for side in (doubt.copy_negate(), doubt)
         )
         if low != high:
             return None
