@@ -1,4 +1,7 @@
+import copy
 import math
+import os
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -311,3 +314,31 @@ def test_parts_of_a_release_never_exceed_it(kind):
             # Epsilons of pure releases add up, and rhos of Gaussian ones.
             size = (lambda rho: Fraction(math.sqrt(2 * rho))) if kind is Laplace else Fraction
             assert sum(size(curator.rho(part)) for part in parts) <= size(whole.rho(curator._unit))
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_curator_cannot_be_copied(again):
+    """A copy of a curator released a second time what had been charged once."""
+    curator = Curator(1.0, 0.0)
+    curator.plan(Laplace("total"))
+    with pytest.raises(PrivacyError, match="copied"):
+        again(curator)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_curator_does_not_release_in_a_forked_process():
+    """A watcher that forks in the middle of a fit went on with it twice, for one charge."""
+    curator, total = Curator(1.0, 0.0), Laplace("total")
+    curator.plan(total)
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        try:
+            curator.release(total, Bounded([1.0], 1.0, "l1"))
+            os.write(writer, b"released")
+        except PrivacyError:
+            os.write(writer, b"refused")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 20) == b"refused"
+    curator.release(total, Bounded([1.0], 1.0, "l1"))

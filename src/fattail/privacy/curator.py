@@ -111,6 +111,7 @@ class Curator:
         self._source: NoiseSource = noise_source(random_state)
         # The key of the secret order of rows; with a seed it is not secret.
         self._key = os.urandom(32) if random_state is None else hashlib.sha3_256(b"%d" % random_state).digest()
+        self._process = os.getpid()
         self._order: SecretOrder | None = None
         self._ledger = ledger
         self._label = label
@@ -235,6 +236,8 @@ class Curator:
             or asks for parallel composition on rows that are not disjoint.
         """
         self._check_planned(mechanism)
+        if self._process != os.getpid():
+            raise PrivacyError("a curator serves the process that made it: a fork would release twice what was charged once")
         if not isinstance(bounded, Bounded):
             raise PrivacyError(f"only a Bounded value can be released, got {type(bounded).__name__}")
         if self._done[mechanism.name] >= mechanism.count:
@@ -290,6 +293,9 @@ class Curator:
         whole, fraction = self._parts.get(mechanism, (mechanism, 1.0 - self._taken[mechanism.name]))
         share = fraction * whole.share / total
         return ReleaseRecord(mechanism.name, mechanism.kind, mechanism.count, sensitivity, noise, share, self._source.numerics)
+
+    def __reduce__(self) -> Any:
+        raise PrivacyError("a curator cannot be copied or pickled: a copy would release again what was charged once")
 
     def _check_planned(self, mechanism: Mechanism) -> None:
         if mechanism not in self._plan and mechanism not in self._parts:
