@@ -1,5 +1,6 @@
 """Named columns of any table, and labels of any type as codes."""
 
+import collections
 import datetime
 import decimal
 import gzip
@@ -12,6 +13,7 @@ import pytest
 
 from fattail.rows.door import Refusal
 from fattail.rows.named import NamedColumns
+from fattail.rows.persons import person_codes
 from fattail.statistics.labels import check_groups, declared_codes, occurring_codes
 
 COST = [1.5, 2.0, float("nan"), 4.0]
@@ -170,3 +172,43 @@ def test_yes_and_no_can_be_named_as_they_are_written():
 def test_groups_that_mean_nothing_are_refused(groups):
     with pytest.raises(ValueError, match=r"group"):
         check_groups(groups)
+
+
+@pytest.mark.parametrize("groups", [["True", "False"], [True, False], [1, 0]])
+def test_a_masked_label_does_not_turn_truth_values_into_numbers(groups):
+    """One masked row made floats of all rows: no row was in group "True" any more, and found groups were 1 and 0."""
+    read = [
+        NamedColumns({"g": np.ma.MaskedArray([True, False, True], mask)}, [], ["g"]).labels("g")
+        for mask in ([False, False, False], [False, False, True])
+    ]
+    whole, masked = (declared_codes(labels, groups).tolist() for labels in read)
+    assert masked == [*whole[:2], -1] and whole[:2] == [0, 1]
+    (codes, names), (others, more) = map(occurring_codes, read)
+    assert [names[k] for k in codes[:2]] == [more[k] for k in others[:2]] == [True, False]
+    assert type(more[others[0]]) is bool and others[2] == -1
+
+
+@pytest.mark.parametrize("dtype", ["U5", object, "M8[D]"])
+def test_a_masked_label_of_any_type_is_missing(dtype):
+    """What is behind a mask was read as a label."""
+    cells = np.array(["2026-01-01", "2026-01-02"], dtype="M8[D]") if dtype == "M8[D]" else np.array(["a", "b"], dtype=dtype)
+    labels = NamedColumns({"g": np.ma.MaskedArray(cells, [False, True])}, [], ["g"]).labels("g")
+    assert occurring_codes(labels)[0].tolist() == [0, -1]
+
+
+@pytest.mark.parametrize("sequence", [list, tuple, collections.deque, collections.UserList])
+@pytest.mark.parametrize("odd", ["x", None, 2.5, 1 + 2j, b"x", np.timedelta64(1, "s"), [1, 2], (1, 2)])
+@pytest.mark.parametrize("first", [1, 2.0, True, "a", 2**60 + 1, ("a",), ["a"]])
+def test_no_cell_of_a_sequence_decides_how_others_are_read(first, odd, sequence):
+    """numpy made text, floats or lists of all cells of a sequence that is no list, and of lists of lists, for the sake of one."""
+    found = []
+    for last in (first, odd):
+        codes, names = occurring_codes(NamedColumns({"g": sequence([first, last])}, [], ["g"]).labels("g"))
+        found.append(names[codes[0]])
+    assert found[0] == found[1] and type(found[0]) is type(found[1])
+
+
+def test_no_id_of_a_sequence_decides_how_others_are_compared():
+    """One float among the ids of a deque made floats of all, and two persons one."""
+    ids = collections.deque([2**60, 2**60 + 1, 0.5])
+    assert person_codes(ids)[1] == person_codes(list(ids))[1] == 3

@@ -326,8 +326,8 @@ def plain_ids(ids: Any) -> NDArray[Any]:
     """Ids as an array: text as objects, everything else in its own type."""
     column = single_column(ids)
     if not is_column(column):
-        # In a list every id keeps its own type: one text id must not convert the numbers of others to text.
-        return np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else array_of(column)
+        # In a list, or another sequence without a type, every id keeps its own: one text must not make text of others' numbers.
+        return array_of(column) if hasattr(column, "dtype") else attempt("reading the ids", np.asarray, column, object)
     if holds_whole_numbers(column):
         return whole_numbers(column)
     return attempt("reading the ids", _objects_of, column)

@@ -143,20 +143,34 @@ def _find(names: Sequence[str], known: Sequence[Any]) -> None:
 def _plain(column: Any) -> NDArray[Any]:
     """Labels as an array: whole numbers as such, with a mask for what is missing; other numbers as floats; the rest as objects.
 
-    Which of these it is depends on the column's type alone. A list has none, so each of its cells stays what it is: one cell
-    must not decide how those of other rows are read.
+    Which of these it is depends on the column's type alone. A list, or another sequence without a type, has none, so each of its
+    cells stays what it is: one cell must not decide how those of other rows are read.
     """
     if not is_column(column):
-        values = np.asarray(column, dtype=object) if isinstance(column, (list, tuple)) else column
-        if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "iu":
-            return values
-        values = array_of(values)
+        if not hasattr(column, "dtype"):
+            return _objects(_cells_of_sequence(column))
+        if isinstance(column, np.ma.MaskedArray):
+            return _masked(column)
+        values = array_of(column)
         if values.dtype.kind == "M":  # nanoseconds would become plain numbers
             values = values.astype("datetime64[us]").astype(object)
         return values if number_type(values.dtype) is not None else _objects(values.tolist())
     if number_type(type_of(column)) is not None:
         return attempt("reading labels", whole_numbers if holds_whole_numbers(column) else as_array, column)
     return _objects(attempt("reading labels", cells_of, column))
+
+
+def _cells_of_sequence(column: Any) -> list[Any]:
+    """Cells of a list or another sequence; a cell that is a list of one item is that item, as in a table of one column."""
+    cells: list[Any] = attempt("reading labels", list, column)
+    return [cell[0] if isinstance(cell, (list, tuple)) and len(cell) == 1 else cell for cell in cells]
+
+
+def _masked(column: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """A masked array of whole numbers or truth values as it is, of floats with NaN, of anything else with None."""
+    if column.dtype.kind in "biu":
+        return column
+    return array_of(column) if number_type(column.dtype) is not None else _objects(as_vector(column).tolist())
 
 
 def _objects(cells: list[Any]) -> NDArray[Any]:

@@ -161,7 +161,7 @@ def occurring_codes(labels: NDArray[Any]) -> tuple[Codes, list[Name]]:
 
 def _own_name(cell: Any) -> Name | None:
     """The name of a group, from its own cell alone: a number, or text."""
-    if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool):
+    if isinstance(cell, (int, np.integer)) and not isinstance(cell, (bool, np.timedelta64)):
         return int(cell)
     if isinstance(cell, (float, np.floating)):
         return (int(cell) if cell == int(cell) else float(cell)) if np.isfinite(cell) else None
