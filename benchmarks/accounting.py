@@ -14,7 +14,6 @@ eta / 2, which is what its row composes: no sound accountant can go below that.
 
 from __future__ import annotations
 
-import csv
 import math
 import time
 from pathlib import Path
@@ -23,6 +22,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 from fattail.privacy import Gaussian, TopK
 from fattail.privacy.calibration import largest_rho
+from result_files import write_csv
 
 BUDGETS = [(0.1, 1e-5), (1.0, 1e-6), (4.0, 1e-8)]
 RESULTS = Path(__file__).parent / "results" / "accounting.csv"
@@ -81,11 +81,7 @@ def main() -> None:
             }
             rows.append(row)
             print({k: round(v, 5) if isinstance(v, float) and v > 1e-3 else v for k, v in row.items()}, flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(RESULTS, rows, digits=None)
 
 
 if __name__ == "__main__":

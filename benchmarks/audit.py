@@ -38,6 +38,7 @@ from audit_cases import DELTA, Case, cases, fitted, worst_pair
 from audit_mechanisms import mechanisms
 from fattail import audit
 from fattail.privacy import events
+from result_files import write_csv
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "audit.csv"
@@ -172,10 +173,7 @@ def read(path: Path = RESULTS) -> list[dict[str, str]]:
 
 
 def save(rows: list[dict[str, str]], path: Path) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(path, rows, digits=None)
 
 
 def best_bound(row: dict[str, str]) -> float:

@@ -19,7 +19,6 @@ Noise is seeded numpy noise of the same law as the secure one, for speed.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -33,6 +32,7 @@ from column_laws import LATE, OUTSIDE, REPORTING, TUNING, Law
 from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.privacy import Curator
 from fattail.rows.data import PrivateData
+from result_files import write_csv
 
 DELTA = 1e-6
 SIZES = (300, 1_000, 3_000, 10_000, 30_000, 100_000)
@@ -175,11 +175,7 @@ def main() -> None:
 
 
 def write(records: list[dict[str, Any]], out: Path) -> None:
-    out.parent.mkdir(exist_ok=True)
-    with out.open("w", newline="") as handle:
-        rows = csv.DictWriter(handle, records[0].keys())
-        rows.writeheader()
-        rows.writerows({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in records)
+    write_csv(out, records, digits=5)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ Writes benchmarks/results/coverage_linear.csv. Tables are read from the folder t
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import warnings
 from functools import lru_cache
@@ -24,6 +23,7 @@ import numpy as np
 
 import real_tables
 from fattail import DPLinearRegression, UtilityWarning
+from result_files import write_csv
 
 DELTA = 1e-5
 POPULATION = 2_000_000
@@ -169,10 +169,7 @@ def main():
                 f"width {math.exp(np.mean(np.log([row[8] for row in part]))):.2f}"
             )
     if options.write:
-        with RESULTS.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(HEADER)
-            writer.writerows([[f"{v:.4g}" if isinstance(v, float) else v for v in row] for row in rows])
+        write_csv(RESULTS, (dict(zip(HEADER, row, strict=True)) for row in rows))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import numpy as np
 
 import fattail
 from fattail.baselines import GradientEM
+from result_files import write_csv
 
 RESULTS = Path(__file__).parent / "results"
 MODELS = {
@@ -166,11 +167,7 @@ def adult(trials: int) -> list[dict]:
 
 
 def write(name: str, rows: list[dict]) -> None:
-    if rows:
-        with open(RESULTS / f"em_{name}.csv", "w", newline="") as stream:
-            table = csv.DictWriter(stream, rows[0].keys())
-            table.writeheader()
-            table.writerows(rows)
+    write_csv(RESULTS / f"em_{name}.csv", rows, digits=None)
 
 
 def read(name: str) -> list[dict]:

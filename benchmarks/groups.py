@@ -25,7 +25,6 @@ one, except in the timing.
 from __future__ import annotations
 
 import argparse
-import csv
 import statistics
 import time
 import warnings
@@ -36,6 +35,7 @@ import numpy as np
 
 import fattail
 from column_laws import REPORTING, TUNING, Law
+from result_files import write_csv
 
 RESULTS = Path(__file__).parent / "results"
 EPSILON, DELTA, GROUPS = 1.0, 1e-6, 20
@@ -208,10 +208,7 @@ def main() -> None:
     if options.quick or options.laws == "tuning":
         return
     for file, found in (("groups.csv", lines), ("groups_difference.csv", compared)):
-        with (RESULTS / file).open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, list(found[0]))
-            writer.writeheader()
-            writer.writerows({k: round(v, 4) if isinstance(v, float) else v for k, v in line.items()} for line in found)
+        write_csv(RESULTS / file, found)
 
 
 if __name__ == "__main__":

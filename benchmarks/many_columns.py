@@ -11,7 +11,6 @@ Writes benchmarks/results/many_columns.csv and many_columns.md. Data are read fr
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 import warnings
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from fattail import UtilityWarning
 from real_tables import DELTA, RESULTS, RIVALS, auto, deviations, load, score, standardized
+from result_files import write_csv
 
 HEADER = (
     "table",
@@ -190,10 +190,7 @@ def main():
             rows.append(run(name, epsilon, options.seeds, rivals))
             print(line(rows[-1]), f"{rows[-1]['seconds']:.2f} s", flush=True)
     if options.write:
-        with (RESULTS / "many_columns.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, HEADER)
-            writer.writeheader()
-            writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+        write_csv(RESULTS / "many_columns.csv", rows)
         head = ["| table | n, d | epsilon | least squares | auto: median, worst | best competitor (told) |", "|---" * 6 + "|"]
         (RESULTS / "many_columns.md").write_text("\n".join([*head, *map(line, rows)]) + "\n")
 

@@ -26,7 +26,6 @@ Noise is seeded numpy noise of the same law, for speed; opendp samples its own.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import os
 import warnings
@@ -45,6 +44,7 @@ from fattail.algorithms.papers.tao2022 import median_of_means, truncated_mean
 from fattail.algorithms.papers.wang2020 import trimmed_mean
 from fattail.privacy import Curator, gaussian_multiplier
 from fattail.rows.data import PrivateData
+from result_files import write_csv
 
 DELTA = 1e-5
 EPSILONS = (0.5, 1.0, 2.0)
@@ -240,11 +240,7 @@ def summarize(records: list[dict[str, object]], path: Path) -> None:
 
 
 def write(path: Path, records: list[dict[str, object]]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as handle:
-        out = csv.DictWriter(handle, records[0].keys())
-        out.writeheader()
-        out.writerows(records)
+    write_csv(path, records, digits=None)
 
 
 def rate(trials: int) -> None:

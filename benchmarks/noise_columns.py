@@ -12,7 +12,6 @@ Writes benchmarks/results/noise_columns.csv and noise_columns.md. Data are read 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 import warnings
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from fattail import DPLinearRegression, DPSparseRegressor, UtilityWarning
 from real_tables import DELTA, RESULTS, TABLES, score, split
+from result_files import write_csv
 
 ADDED = 500
 LEFT_OUT = ("blogfeedback",)  # 276 columns of its own: the dense fit is another benchmark's question
@@ -99,10 +99,7 @@ def main():
             print(summary(rows[-1:]).splitlines()[2], f"{rows[-1]['seconds']:.2f} s", flush=True)
     print(summary(rows))
     if options.write:
-        with (RESULTS / "noise_columns.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, HEADER)
-            writer.writeheader()
-            writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+        write_csv(RESULTS / "noise_columns.csv", rows)
         (RESULTS / "noise_columns.md").write_text(summary(rows))
 
 

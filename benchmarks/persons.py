@@ -22,7 +22,6 @@ cluster-robust intervals.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import warnings
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from numpy.typing import NDArray
 
 from fattail import DPLinearRegression, DPMean
 from pictures import persons_rows
+from result_files import write_csv
 
 RESULTS = Path(__file__).parent / "results"
 Floats = NDArray[np.float64]
@@ -234,12 +234,7 @@ def randhie(trials: int) -> list[dict[str, object]]:
 
 
 def write(name: str, lines: list[dict[str, object]]) -> None:
-    if not lines:
-        return
-    with (RESULTS / name).open("w", newline="") as file:
-        writer = csv.DictWriter(file, lines[0])
-        writer.writeheader()
-        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in line.items()} for line in lines)
+    write_csv(RESULTS / name, lines)
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ Writes benchmarks/results/rare_labels.csv and rare_labels.md. Data are read from
 from __future__ import annotations
 
 import argparse
-import csv
 import warnings
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from fattail import DPLogisticRegression, UtilityWarning
 from real_tables import DELTA, PENSION, RANDHIE, RESULTS, frame
+from result_files import write_csv
 
 HEADER = ("table", "n", "d", "positives", "epsilon", "seeds", "kept", "kept worst", "AUC", "AUC not private", "coverage", "width")
 SYNTHETIC = {
@@ -135,10 +135,7 @@ def main():
         "| median standard error, in deviations |"
     )
     if options.write:
-        with (RESULTS / "rare_labels.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, HEADER)
-            writer.writeheader()
-            writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+        write_csv(RESULTS / "rare_labels.csv", rows)
         (RESULTS / "rare_labels.md").write_text("\n".join([head, "|---" * 8 + "|", *map(line, rows)]) + "\n")
 
 

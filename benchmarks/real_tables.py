@@ -27,6 +27,7 @@ from scipy import sparse
 
 from competitors import adassp, boosted_adassp, clipped_descent, tukey_em
 from fattail import DPLinearRegression, UtilityWarning
+from result_files import write_csv
 
 DELTA = 1e-5
 RESULTS = Path(__file__).parent / "results"
@@ -205,10 +206,7 @@ def write(rows):
                 for row in list(csv.reader(file))[1:]
                 if row[0] not in tables and row[0] in TABLES
             ] + rows
-    with (RESULTS / "real_tables.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(HEADER)
-        writer.writerows([[f"{v:.4g}" if isinstance(v, float) else v for v in row] for row in rows])
+    write_csv(RESULTS / "real_tables.csv", (dict(zip(HEADER, row, strict=True)) for row in rows))
 
 
 def summary():

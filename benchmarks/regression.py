@@ -37,6 +37,7 @@ from sklearn.linear_model import HuberRegressor, LogisticRegression
 import pictures
 from competitors import adassp, clipped_descent, diffprivlib_models, tukey_em
 from fattail import DPHuberRegressor, DPLinearRegression, DPLogisticRegression, UtilityWarning
+from result_files import write_csv
 
 DELTA = 1e-5
 EPSILONS = (0.5, 1.0, 2.0)
@@ -363,11 +364,7 @@ def speed(quick, keep):
 
 
 def write(name, header, rows):
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / name).open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows([[f"{v:.5g}" if isinstance(v, float) else v for v in row] for row in rows])
+    write_csv(RESULTS / name, (dict(zip(header, row, strict=True)) for row in rows), digits=5)
 
 
 def summary(quick=False, keep=False):

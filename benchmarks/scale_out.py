@@ -29,6 +29,7 @@ from fattail import DPMean
 from fattail.robust import Clip, Smooth
 from fattail.rows.data import PrivateData
 from fattail.rows.sources import Chunks, Parquet
+from result_files import write_csv
 
 HERE = Path(__file__).resolve().parent
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != HERE]  # else Dask takes sparse.py for a package
@@ -264,10 +265,7 @@ def main(names: list[str]) -> None:
     for name in names or PARTS:
         rows = [{"part": name, **row, "load": os.getloadavg()[0]} for row in PARTS[name]()]
         kept = [row for row in kept if row["part"] != name] + rows
-        with RESULTS.open("w", newline="") as file:
-            writer = csv.DictWriter(file, FIELDS)
-            writer.writeheader()
-            writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in kept)
+        write_csv(RESULTS, (dict.fromkeys(FIELDS, "") | row for row in kept))
         for row in rows:
             print({k: f"{v:.3g}" if isinstance(v, float) else v for k, v in row.items()}, flush=True)
 

@@ -40,6 +40,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from fattail import DPSparseClassifier, DPSparseRegressor, registry
 from fattail.baselines import IGHT, AdaHuber
 from fattail.privacy.calibration import gaussian_multiplier
+from result_files import write_csv
 
 N, DELTA = 4000, 1e-5
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -196,12 +197,7 @@ def race() -> list[Row]:
 
 
 def write(name: str, rows: list[Row]) -> None:
-    if rows:
-        RESULTS.mkdir(exist_ok=True)
-        with (RESULTS / f"sparse_{name}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0].keys())
-            writer.writeheader()
-            writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    write_csv(RESULTS / f"sparse_{name}.csv", rows)
 
 
 def read(name: str) -> list[Row]:

@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from fattail import _kernels as K
 from fattail.robust import catoni
 from fattail.rows.data import block_rows
+from result_files import write_csv
 
 THREADS = min(2, os.cpu_count() or 1)
 SHAPES = [(1_000_000, 50), (100_000, 1000), (4000, 25_000)]
@@ -245,6 +246,7 @@ ready = time.process_time()
 from fattail import _kernels as K
 from fattail.rows.data import block_rows
 from fattail.robust import catoni
+from result_files import write_csv
 loaded = time.process_time()
 V, out = np.ones((1000, 50)), np.zeros(50, dtype=np.int64)
 def call():
@@ -332,11 +334,7 @@ def main() -> None:
             for line in source:
                 print(*line.values(), sep=", ", flush=True)
                 lines.append(line)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(lines[0]), restval="")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_csv(RESULTS, lines, digits=None)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import io
 import math
 import warnings
@@ -34,6 +33,7 @@ from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.privacy import Curator
 from fattail.rows.data import PrivateData
 from real_tables import DELTA, deviations, score, standardized
+from result_files import write_csv
 
 EPSILONS = (0.5, 1.0, 2.0)
 RESULTS = Path(__file__).parent / "results"
@@ -136,10 +136,7 @@ def means(x, size, epsilon, trials, seed):
 
 
 def write(name, header, rows):
-    with (RESULTS / name).open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows([[f"{v:.4g}" if isinstance(v, float) else v for v in row] for row in rows])
+    write_csv(RESULTS / name, (dict(zip(header, row, strict=True)) for row in rows))
 
 
 def main():

@@ -9,7 +9,6 @@ their medians and by a rank test. Writes benchmarks/results/timing.csv.
 
 from __future__ import annotations
 
-import csv
 import time
 import warnings
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from scipy import stats
 
 import fattail
+from result_files import write_csv
 
 RESULTS = Path(__file__).parent / "results" / "timing.csv"
 FITS, ROWS = 25, 2000
@@ -66,10 +66,7 @@ def main() -> None:
         for name in methods:
             rows.append(measure(*name))
             print(*rows[-1].values(), flush=True)
-    with RESULTS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(RESULTS, rows, digits=None)
 
 
 if __name__ == "__main__":
