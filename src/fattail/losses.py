@@ -161,6 +161,10 @@ class Squared(Loss):
         return self
 
 
+# A threshold must stay positive when the unit of the response is huge.
+_LEAST_THRESHOLD = 1e-300
+
+
 @dataclass(frozen=True)
 class Huber(Loss):
     """Squared within ``threshold`` of the response, linear beyond.
@@ -192,7 +196,7 @@ class Huber(Loss):
         return np.asarray(np.abs(z - y) <= self.threshold, dtype=np.float64)
 
     def scaled(self, size: float, level: float = 0.0) -> Loss:
-        return Huber(max(self.threshold / size, 1e-300))
+        return Huber(max(self.threshold / size, _LEAST_THRESHOLD))
 
 
 @dataclass(frozen=True)
@@ -346,9 +350,9 @@ def check_loss(loss: Any) -> None:
     _check_bound(name, "slope", promise.slope, float(np.max(np.abs(slope))))
     step = np.diff(_PREDICTIONS)
     bend = np.diff(slope.reshape(shape), axis=1) / step
-    room = 1e-9 * float(np.max(np.abs(slope))) / float(np.min(step))  # margin for the rounding of a difference
+    room = _ROUNDING * float(np.max(np.abs(slope))) / float(np.min(step))  # margin for the rounding of a difference
     _check_bound(name, "curvature", promise.curvature, max(float(np.max(bend)) - room, float(np.max(found["second"]))))
-    if promise.canonical and not np.allclose(slope, promise.response(z) - y, rtol=1e-9, atol=1e-9):
+    if promise.canonical and not np.allclose(slope, promise.response(z) - y, rtol=_ROUNDING, atol=_ROUNDING):
         raise ValueError(f"{name} promises a canonical response, and its derivative is not response(z) - y")
     if promise.convex:
         _check_bound(name, "convex derivative, a fall", 0.0, -float(np.min(bend)) - room)
@@ -368,6 +372,10 @@ def curvature_near_zero(loss: Loss) -> float:
     return float(np.max(loss.second(z.ravel(), y.ravel())))
 
 
+# Relative and absolute difference that rounding may cause between two ways to compute one number.
+_ROUNDING, _ROUNDING_AT_ZERO = 1e-9, 1e-12
+# A promised bound may be exceeded by this share, for a bound that was itself computed.
+_PROMISE_MARGIN = 1e-6
 # Step of a difference quotient, its relative tolerance, and the share of points at which a function may have a kink.
 _STEP, _TOLERANCE, _KINKS = 1e-4, 1e-3, 0.05
 
@@ -381,7 +389,7 @@ def _check_differences(message: str, given: Floats, function: Callable[[Floats, 
 
 
 def _check_bound(name: str, what: str, promised: float, seen: float) -> None:
-    if seen > promised * (1 + 1e-6):
+    if seen > promised * (1 + _PROMISE_MARGIN):
         raise ValueError(f"{name} promises a {what} of {promised:g} but has one of {seen:g}")
 
 
@@ -394,5 +402,5 @@ def _check_pointwise(what: str, function: Callable[[Floats, Floats], Floats], z:
     parts = np.concatenate([function(z[:cut], y[:cut]), function(z[cut:], y[cut:])])
     alone = np.concatenate([function(z[[i]], y[[i]]) for i in order[:20]])
     for other, same in ((shuffled, whole), (parts, whole), (alone, whole[order[:20]])):
-        if not np.allclose(other, same, rtol=1e-9, atol=1e-12, equal_nan=True):
+        if not np.allclose(other, same, rtol=_ROUNDING, atol=_ROUNDING_AT_ZERO, equal_nan=True):
             raise ValueError(f"{what} must depend on one prediction and one response: other rows, or another call, changed it")

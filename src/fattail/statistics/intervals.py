@@ -84,9 +84,13 @@ def fieller(
     return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
+# Closest to one that a confidence can be and still be told from one in floating point; the smallest p-value is what is left.
+_LARGEST_CONFIDENCE = 1.0 - 1e-15
+
+
 def p_value(interval: Interval) -> float:
     """One minus the confidence of the widest interval that excludes zero."""
-    low, high = 0.0, 1.0 - 1e-15
+    low, high = 0.0, _LARGEST_CONFIDENCE
     if _excludes_zero(interval(high)):
         return 1 - high
     for _ in range(60):
