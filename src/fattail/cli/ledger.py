@@ -16,6 +16,9 @@ from fattail.privacy.accounts import spelling
 
 app = typer.Typer(no_args_is_help=True, help="Open, show, list and verify privacy budgets.")
 
+# Columns that the table of charges needs; a narrower terminal gets two lines of text per charge.
+WIDE = 120
+
 LedgerPath = Annotated[Path, typer.Argument(help="The ledger file.", callback=usable)]
 
 
@@ -69,12 +72,22 @@ def history(path: LedgerPath, account: Account = None, json: AsJson = False) -> 
     if json:
         emit({"ledger": str(path), "charges": lines})
         return
+    if out.width < WIDE:
+        for line in lines:
+            out.print(f"{str(line['at'])[:19]} UTC  {line['account']}  epsilon after: {line['epsilon_after']:.4g}", markup=False)
+            out.print(f"    {line['label']}; by {line['user']}; data {line['data']}; {_protected(line)}", markup=False)
+        return
     table = Table("account", "at (UTC)", "user", "what", "data", "protects", "epsilon after")
     for line in lines:
-        unit = f"{line['unit']} ({line['person']})" if line["person"] else line["unit"]
-        texts = (*(str(line[k]) for k in ("user", "label", "data")), f"{unit}, {line['relation']}")
+        texts = (*(str(line[k]) for k in ("user", "label", "data")), _protected(line))
         table.add_row(str(line["account"]), str(line["at"])[:19], *texts, f"{line['epsilon_after']:.4g}")
     out.print(table)
+
+
+def _protected(line: dict[str, Any]) -> str:
+    """Unit and relation of a charge."""
+    unit = f"{line['unit']} ({line['person']})" if line["person"] else line["unit"]
+    return f"{unit}, {line['relation']}"
 
 
 @app.command()
