@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -200,21 +200,25 @@ class ColumnDescription:
         Beyond the bulk the probability decreases by ``exp(-slope)`` per octave. If no bulk is visible, the prior is around the
         center's magnitude.
         """
-        k = np.arange(CELLS)
         if self.bulk is None:
-            far = np.minimum(np.abs(k - self.usual), CELLS - 1)
-            doubt = places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - self.usual, 0)
-            if self.center.is_integer():
-                doubt[OCTAVES] = min(doubt[OCTAVES], math.log(windows / (rate * RATES.one)))
-            return doubt
-        beyond = np.maximum(k - self.bulk, 0)
-        return np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
+            return _doubts_alone(self.usual, self.center.is_integer(), windows, rate)
+        return _doubts_beyond(self.bulk, windows, rate, slope)
 
     def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
         """The last cell on these sides with a significant count, or with ``enough``; None if there is none.
 
         The threshold grows with the distance beyond the bulk, because a scale that is twice too large costs twice as much.
         """
+        if (sides, enough) not in self._reached:
+            self._reached[sides, enough] = self._reach(sides, enough)
+        return self._reached[sides, enough]
+
+    @cached_property
+    def _reached(self) -> dict[tuple[tuple[int, ...], float], int | None]:
+        """Answers of ``reach`` that are known."""
+        return {}
+
+    def _reach(self, sides: tuple[int, ...], enough: float) -> int | None:
         counts = self.counts[list(sides)].sum(axis=0)
         surely = self.doubts(len(READING.windows), RATES.surely, RATES.slope)
         doubt, last = surely, -1
@@ -277,3 +281,24 @@ class ColumnDescription:
             if first + 1 < CELLS and counts[first + 1] > READING.rise * max(counts[first], 0.0) + rise:
                 cell += 1
         return min(cell, CELLS - 1)  # counts may rise up to the last octave that there is
+
+
+@lru_cache(maxsize=256)
+def _doubts_alone(usual: int, whole: bool, windows: int, rate: float) -> Floats:
+    """``doubts`` of a column without a visible bulk."""
+    k = np.arange(CELLS)
+    far = np.minimum(np.abs(k - usual), CELLS - 1)
+    doubt = places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - usual, 0)
+    if whole:
+        doubt[OCTAVES] = min(doubt[OCTAVES], math.log(windows / (rate * RATES.one)))
+    doubt.flags.writeable = False
+    return doubt
+
+
+@lru_cache(maxsize=256)
+def _doubts_beyond(bulk: int, windows: int, rate: float, slope: float) -> Floats:
+    """``doubts`` of a column with a visible bulk."""
+    beyond = np.maximum(np.arange(CELLS) - bulk, 0)
+    doubt = np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
+    doubt.flags.writeable = False
+    return doubt

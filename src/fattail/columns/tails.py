@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -119,9 +119,8 @@ class Bank(NamedTuple):
     has_mean: NDArray[np.bool_]
     log_prior: Floats
     cells: Floats
-    beyond: Floats
     excess: Floats
-    first: Floats
+    """At ``ENDS``, as the second moment of the clipped distance."""
     square: Floats
     survival: Floats
     """On ``_TOPS``, as the integrals of S and x S from ``EDGES[0]`` on."""
@@ -144,8 +143,7 @@ def bank() -> Bank:
     def add(s: Floats, edge: Floats) -> None:
         area = np.append(0.0, np.cumsum(0.5 * (s[1:] + s[:-1]) * step))
         moment = np.append(0.0, np.cumsum(0.5 * (s[1:] * u[1:] + s[:-1] * u[:-1]) * step))
-        parts = (s, area[-1] - area, u[0] + area, u[0] ** 2 + 2 * moment)
-        at_ends = [np.interp(ENDS, u, f) for f in parts]
+        at_ends = [np.interp(ENDS, u, f) for f in (area[-1] - area, u[0] ** 2 + 2 * moment)]
         rows.append((-np.diff(np.append(edge, 0.0)), *at_ends, *(np.interp(_TOPS, u, f) for f in (s, area, moment))))
 
     for octave in np.arange(*PRIOR.octaves, dtype=float):
@@ -189,7 +187,8 @@ def weibull(x: Floats, k: float) -> Floats:
     return np.asarray(np.exp(-(x**k)))
 
 
-class Posterior(NamedTuple):
+@dataclass(frozen=True)
+class Posterior:
     """The posterior of the shapes of the bank, given noisy counts."""
 
     counts: Floats
@@ -197,8 +196,12 @@ class Posterior(NamedTuple):
     """Counts that no shape explains."""
     rows: float
     noise: CountNoise
-    shapes: Bank
-    """The shapes that the counts do not rule out."""
+    kept: NDArray[np.intp]
+    """The shapes that the counts do not rule out, as their numbers in the bank, ..."""
+    cells: Floats
+    """... and their cells, mean excesses, and whether they have a mean."""
+    excess: Floats
+    has_mean: NDArray[np.bool_]
     chance: Floats
     share: Floats
     """Share of all rows that belong to the shape, and its standard error."""
@@ -233,51 +236,58 @@ class Posterior(NamedTuple):
         cls, seen: Floats, points: Floats, rows: float, noise: CountNoise, release_noise: float, body: float, unseen: bool
     ) -> Posterior:
         shapes, counts = bank(), seen - points
-        height = np.full(len(shapes.cells), max(counts.sum(), noise.std / math.sqrt(2)))
-        for step in range(5):
-            if step == 2:  # the rest of the search is for shapes that the counts do not rule out
-                score = _evidence(shapes, height, counts, rows, noise)[0]
-                kept = score > score.max() - PRIOR.ruled_out
-                kept[0] = True
-                shapes, height = Bank(*(part[kept] for part in shapes)), height[kept]
-            height = _reweighted(shapes.cells, height, counts, rows, noise)
-        score, error = _evidence(shapes, height, counts, rows, noise)
+        cells, prior = shapes.cells, shapes.log_prior
+        height = np.full(len(cells), max(counts.sum(), noise.std / math.sqrt(2)))
+        for _ in range(2):
+            height = _reweighted(cells, height, counts, rows, noise)
+        score = _evidence(cells, prior, height, counts, rows, noise)[0]
+        # The rest of the search is for shapes that the counts do not rule out.
+        plausible = score > score.max() - PRIOR.ruled_out
+        plausible[0] = True
+        kept = np.flatnonzero(plausible)
+        cells, prior, height = cells[kept], prior[kept], height[kept]
+        for _ in range(3):
+            height = _reweighted(cells, height, counts, rows, noise)
+        score, error = _evidence(cells, prior, height, counts, rows, noise)
         if unseen:
             score[1:] += math.log(PRIOR.hidden)
         chance = np.exp(score - score.max())
         chance /= chance.sum()
         share = height / rows
         share[0] = 0.0
+        excess = shapes.excess[kept]
         risk = (
-            (shapes.excess * share[:, None]) ** 2 + shapes.square * (share / rows)[:, None] + (release_noise * (ENDS + 0.5)) ** 2
+            (excess * share[:, None]) ** 2 + shapes.square[kept] * (share / rows)[:, None] + (release_noise * (ENDS + 0.5)) ** 2
         )
         risk[0] = (release_noise * 0.5) ** 2
-        return cls(seen, points, rows, noise, shapes, chance, share, np.minimum(error, height) / rows, risk.min(1) + body)
+        error = np.minimum(error, height) / rows
+        kinds = cells, excess, shapes.has_mean[kept]
+        return cls(seen, points, rows, noise, kept, *kinds, chance, share, error, risk.min(1) + body)
 
     @property
     def least(self) -> float:
         """Unavoidable error, harmonic mean over the shapes."""
         return float(1 / np.sum(self.chance / self.unavoidable))
 
-    @property
+    @cached_property
     def model(self) -> Floats:
         """Expected counts of the shapes."""
-        return np.asarray((self.chance * self.share * self.rows) @ self.shapes.cells)
+        return np.asarray((self.chance * self.share * self.rows) @ self.cells)
 
     @property
     def no_mean(self) -> float:
         """Probability that the tail has no mean."""
-        return float(self.chance[~self.shapes.has_mean].sum())
+        return float(self.chance[~self.has_mean].sum())
 
     def tail(self, elsewhere: float) -> Tail:
         """Expectations over the shapes, weighted as in the docstring of the module; ``elsewhere`` is the unavoidable error of
         the other side."""
-        shapes, rows = self.shapes, self.rows
-        weight = self.chance / (self.unavoidable + elsewhere) ** PRIOR.regret * shapes.has_mean
+        rows = self.rows
+        weight = self.chance / (self.unavoidable + elsewhere) ** PRIOR.regret * self.has_mean
         weight /= weight.sum() + TINY
-        cells, excess = self._corrected()
+        cells, excess = self._corrected
         mean, cells = weight @ excess, np.maximum(weight @ cells, 0.0)
-        variance = weight @ (excess - mean) ** 2 + (weight @ (shapes.excess * self.error[:, None])) ** 2
+        variance = weight @ (excess - mean) ** 2 + (weight @ (self.excess * self.error[:, None])) ** 2
         seen = self.noise.std / rows
         lie = (_CELL_OVER * PRIOR.inside) ** 2 @ cells**2
         variance += _CELL_EXCESS**2 @ (seen**2 * (cells > seen)) / 4 + lie
@@ -293,33 +303,32 @@ class Posterior(NamedTuple):
             realized=self._realized(weight) + _CELL_EXCESS**2 @ points,
         )
 
+    @cached_property
     def _corrected(self) -> tuple[Floats, Floats]:
         """Cells and excess beyond each end by shape: its prediction, corrected by the counts.
 
         A count is weighted by the variance of the shape's error over that plus the noise; a point mass has full weight.
         """
-        shapes = self.shapes
-        model = shapes.cells * self.share[:, None]
+        model = self.cells * self.share[:, None]
         freedom = (_MISFIT * model) ** 2
         believed = np.where(self.points > 0, 1.0, freedom / (freedom + (self.noise.std / self.rows) ** 2))
         surplus = believed * (self.counts / self.rows - model)
-        return model + surplus, shapes.excess * self.share[:, None] + surplus @ _CELL_EXCESS.T
+        return model + surplus, self.excess * self.share[:, None] + surplus @ _CELL_EXCESS.T
 
     def _realized(self, weight: Floats) -> Floats:
         """Second moment of the excess in a sample, cut where fewer than one in twenty samples has a row."""
-        shapes = self.shapes
+        shapes, kept = bank(), self.kept
         mass = np.maximum(self.share * self.rows, TINY)
-        top = np.minimum((shapes.survival * mass[:, None] > PRIOR.realized).sum(1), len(_TOPS) - 1)
-        at = np.arange(len(ENDS))
-        index = np.arange(len(mass))
-        area = np.maximum(shapes.area[index, top][:, None] - shapes.area[:, at], 0.0)
-        moment = np.maximum(shapes.moment[index, top][:, None] - shapes.moment[:, at], 0.0)
+        top = np.minimum((shapes.survival[kept] * mass[:, None] > PRIOR.realized).sum(1), len(_TOPS) - 1)
+        ends = slice(len(ENDS))
+        area = np.maximum(shapes.area[kept, top][:, None] - shapes.area[kept, ends], 0.0)
+        moment = np.maximum(shapes.moment[kept, top][:, None] - shapes.moment[kept, ends], 0.0)
         return np.asarray((weight * self.share) @ np.maximum(2 * (moment - ENDS * area), 0.0))
 
     def doubt(self, used: Tail, end: int) -> Floats:
         """Amounts by which the excess beyond ``ENDS[end]`` may be smaller and larger than the predicted one."""
-        excess = self._corrected()[1][:, end]
-        chance = self.chance * self.shapes.has_mean
+        excess = self._corrected[1][:, end]
+        chance = self.chance * self.has_mean
         order = np.argsort(excess)
         low, high = np.interp(PRIOR.doubt, np.cumsum(chance[order]) / chance.sum(), excess[order])
         return np.maximum([used.excess[end] - low, high - used.excess[end]], 0.0)
@@ -349,14 +358,16 @@ def _reweighted(P: Floats, height: Floats, counts: Floats, rows: float, noise: C
     return np.asarray(np.clip(weight @ counts / (np.einsum("ij,ij->i", P, weight) + TINY), PRIOR.least_rows, rows))
 
 
-def _evidence(shapes: Bank, height: Floats, counts: Floats, rows: float, noise: CountNoise) -> tuple[Floats, Floats]:
-    """Log evidence of each shape with its mass, and the standard error of the mass."""
+def _evidence(
+    P: Floats, log_prior: Floats, height: Floats, counts: Floats, rows: float, noise: CountNoise
+) -> tuple[Floats, Floats]:
+    """Log evidence of each shape with cells ``P`` and its mass, and the standard error of the mass."""
     b = noise.std / math.sqrt(2)
-    model = shapes.cells * height[:, None]
+    model = P * height[:, None]
     blur = _blur(model, b)
     variance = noise.std**2 + b * (blur - PRIOR.valley * b)
-    score = shapes.log_prior - ((_length(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
-    error = 1 / np.sqrt((shapes.cells**2 / variance).sum(1) + TINY)
+    score = log_prior - ((_length(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
+    error = 1 / np.sqrt((P**2 / variance).sum(1) + TINY)
     # The evidence of a shape includes a penalty for its free parameter, the mass.
     score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3)))
     return score, error
