@@ -3,7 +3,8 @@
     python benchmarks/tuning/columns.py SHARES.counts_many 0.2 0.25 0.3 [--trials 30]
 
 The first argument names a constant of `fattail.columns.plan.SHARES`, `fattail.columns.location.GRID` (or `DENSE_GRID`),
-`fattail.columns.description.READING`, `fattail.columns.looks.LOOKS`, `fattail.columns.evidence.RATES`,
+`fattail.columns.description.READING`, `fattail.columns.looks.LOOKS`, `fattail.columns.closer.HARD`,
+`fattail.columns.evidence.RATES`,
 `fattail.columns.ends.RULES` or `fattail.columns.tails.PRIOR`; the others are values to try. For each value it prints, over
 the laws ``column_laws.TUNING`` (never those of the reports), by range of n epsilon: the geometric mean of the error over a tuned
 clip's, the median width, average coverages, and how many cells cover less than .9 or have an error above 1.5.
@@ -21,7 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from column_laws import TUNING
 from columns import cells
-from fattail.columns import description, ends, evidence, location, looks, plan, tails
+from fattail.columns import closer, description, ends, evidence, location, looks, plan, tails
 
 HOMES = {
     "SHARES": plan,
@@ -29,6 +30,7 @@ HOMES = {
     "DENSE_GRID": location,
     "READING": description,
     "LOOKS": looks,
+    "HARD": closer,
     "RATES": evidence,
     "RULES": ends,
     "PRIOR": tails,

@@ -8,9 +8,10 @@ import pytest
 from fattail import audit
 from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.columns import CountNoise, choose_ends, plan_mean
+from fattail.columns.closer import HARD, find_hard_ends
 from fattail.columns.description import CELLS, NOT_YET, ColumnDescription, HardEnd
 from fattail.columns.location import OCTAVES
-from fattail.columns.looks import LOOKS, OctaveCounts, describe, find_hard_ends, moved_counts, settle_ends
+from fattail.columns.looks import LOOKS, OctaveCounts, describe, moved_counts, settle_ends
 from fattail.privacy import Curator, Laplace
 from fattail.rows.data import PrivateData
 
@@ -162,7 +163,7 @@ def test_no_hard_end_is_looked_for_where_it_would_cost_too_much() -> None:
     curator.plan(release)
     columns = [described(bell(5000.0))]
     assert find_hard_ends(curator, release, rows_of(np.zeros(10)), columns) is columns
-    assert LOOKS.most_fine < LOOKS.unseen
+    assert HARD.most_fine < LOOKS.unseen
 
 
 def test_sides_are_not_confused_far_from_zero() -> None:

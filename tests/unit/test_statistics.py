@@ -8,8 +8,8 @@ import pytest
 
 import fattail
 from fattail.columns import ColumnDescription, CountNoise
+from fattail.columns.closer import _Side
 from fattail.rows.door import Refusal
-from fattail.statistics import closer
 from fattail.statistics.cap import _unseen_rows
 from fattail.statistics.intervals import discrete_laplace_reach, fieller, named_count_interval, two_laplace_quantile
 
@@ -359,7 +359,7 @@ def test_ends_move_in_to_the_last_value_and_not_where_rows_are():
     at_once[32 + 8] = 4_000.0
     spread[32:64] = 4_000 / 32
     for cells, nothing_beyond in ((at_once, 1.3), (spread, 1.99)):
-        side = closer._Side.of(column, 0, 2.0, 2.0, cells, CountNoise(50.0, laplace=True))
+        side = _Side.of(column, 0, 2.0, 2.0, cells, CountNoise(50.0, laplace=True))
         assert side.excess[side.at >= nothing_beyond].max() < 1e-4
         assert side.excess[side.at <= nothing_beyond - 0.05].min() > 1e-4
         distance = (np.arange(64) + 0.5) / 32

@@ -4,7 +4,7 @@ A first look counts the rows of every octave around the center. A second look co
 
 - all octaves, if no rows are visible beside a point mass;
 - single octaves that may hold rows, if those rows would change the answer;
-- the parts of the last octave, if many rows lie in it, since they may end abruptly.
+- the parts of the last octave, if many rows lie in it, since they may end abruptly (``closer.py``).
 
 Second looks take their budget from the release that follows them. Where none is needed, that release gets the whole budget.
 """
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.columns.description import CELLS, NOT_YET, ColumnDescription, HardEnd
+from fattail.columns.closer import find_hard_ends, noise_of_all
+from fattail.columns.description import CELLS, NOT_YET, ColumnDescription
 from fattail.columns.ends import Ends, choose_ends
 from fattail.columns.evidence import CountNoise
 from fattail.columns.location import (
@@ -29,11 +30,10 @@ from fattail.columns.location import (
     LocationGrid,
     Noise,
     find_locations,
-    grid_codes,
     release_counts,
 )
-from fattail.privacy import Curator, Laplace, TopK
-from fattail.robust.histogram import log_totals, totals
+from fattail.privacy import Curator, TopK
+from fattail.robust.histogram import log_totals
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
@@ -55,17 +55,6 @@ class LookRules:
     """Budget of the first and second counts together in that case, relative to the undivided budget of the release."""
     least_tails: float = 0.1
     """Smallest fraction for which tails are counted again."""
-    fine: int = 16
-    """Parts of an octave: an end lies at most a sixteenth of its distance too far."""
-    fine_rate: float = 0.05
-    """Probability that noise alone is significant in some part of an octave."""
-    windows: tuple[int, ...] = (1, 2, 4)
-    """Numbers of neighboring parts whose sums are tested."""
-    abrupt: float = 20.0
-    """Rows end abruptly if the last visible ones are this many times the threshold. In counts of events (Poisson), a value is at
-    most this many times as frequent as the next one, unless the next one is visible as an octave of its own."""
-    last_part: float = 0.35
-    """Expected share of the last octave's rows that lie in its last part with rows."""
     inside: int = 16
     """Octaves below the resolution of a center that are told apart."""
     beyond: int = 24
@@ -74,10 +63,6 @@ class LookRules:
     """... and octaves above everyday numbers (below them, too, if the center is zero): from 1e-12 to 1e15."""
     group: int = 4
     """Octaves beyond that are counted together."""
-    resolved: float = 2.0**-30
-    """Distance of the octave from the center, relative to the center, above which rounding cannot confuse the two sides."""
-    most_fine: float = 0.12
-    """Largest fraction of the budget that is spent on the parts of octaves."""
 
 
 LOOKS = LookRules()
@@ -245,69 +230,4 @@ def _chosen_anew(before: list[ColumnDescription], now: list[ColumnDescription], 
 
 def _relative_budget(curator: Curator, release: Noise, columns: list[ColumnDescription]) -> float:
     """Budget of the first counts, relative to that of a release: of epsilon for Laplace noise, of rho for Gaussian noise."""
-    return (_noise_of_all(curator, release, len(columns)).scale / columns[0].noise.scale) ** (2 if release.norm == "l2" else 1)
-
-
-def _noise_of_all(curator: Curator, release: Noise, columns: int) -> CountNoise:
-    """Noise of counts in so many columns, if a whole release were spent on them."""
-    size = 2.0 * columns if release.norm == "l1" else math.sqrt(2.0 * columns)
-    return CountNoise(curator.noise(release, size), isinstance(release, Laplace))
-
-
-def find_hard_ends(
-    curator: Curator, release: Noise, data: PrivateData, columns: list[ColumnDescription]
-) -> list[ColumnDescription]:
-    """Find where the rows of a side end within its last octave, if it has so many rows that a small part of the budget suffices.
-
-    Notes
-    -----
-    *Privacy.* A row is in at most one part of the two octaves of a column, since these lie on different sides of the center by
-    far more than rounding can hide. Proof: ``looks.proof.md``.
-    """
-    last = [[column.reach((side,)) for side in (0, 1)] for column in columns]
-    rows = np.array(
-        [[0.0 if k is None else c.counts[s, k] for s, k in enumerate(ks)] for c, ks in zip(columns, last, strict=True)]
-    )
-    doubt = math.log(len(LOOKS.windows) * (LOOKS.fine + 1) / LOOKS.fine_rate)
-    # Of all columns that could be looked at; those that would need too much of the budget are left out.
-    whole = _noise_of_all(curator, release, len(columns))
-    power = 1 if whole.laplace else 2
-    needed = (LOOKS.abrupt * float(whole.threshold(doubt)) / np.maximum(LOOKS.last_part * rows, 1.0)) ** power
-    octave = np.array([[0 if k is None else k for k in ks] for ks in last])
-    center = np.array([column.center for column in columns])
-    unit = np.exp2(octave - OCTAVES)
-    wanted = (needed < LOOKS.most_fine) & (unit > LOOKS.resolved * np.abs(center)[:, None])
-    if not wanted.any():
-        return columns
-    look = curator.split(release, "parts of the last octave", float(needed[wanted].max()))
-    where, side = np.nonzero(wanted)
-    counts = _parts(data, where, center[where], unit[wanted], side)
-    noisy, noise = release_counts(curator, look, counts, 2 * int(wanted.any(axis=1).sum()))
-    found = list(columns)
-    for j, s, parts in zip(where.tolist(), side.tolist(), noisy, strict=True):
-        ends = list(found[j].hard_ends)
-        ends[s] = _hard_end(parts, noise, int(octave[j, s]), doubt)
-        found[j] = found[j] if ends == [None, None] else replace(found[j], hard_ends=(ends[0], ends[1]))
-    return found
-
-
-def _parts(data: PrivateData, columns: NDArray[np.intp], center: Floats, unit: Floats, side: NDArray[np.intp]) -> NDArray[Any]:
-    """Counts of the parts of the octaves ``[unit, 2 unit)`` of distances and of one part before them, nearest first."""
-    step, size = unit / LOOKS.fine, LOOKS.fine + 1
-    low = np.where(side == 0, center + unit - step, center - 2 * unit)
-    counts = totals(data, (columns.size, size + 2), grid_codes(columns, low, step, size))[:, 1:-1]
-    return np.where(side[:, None] == 0, counts, counts[:, ::-1])
-
-
-def _hard_end(counts: Floats, noise: CountNoise, octave: int, doubt: float) -> HardEnd | None:
-    """The outer end of the last part with visible rows, if they are many."""
-    last, strength = -1, 0.0
-    for length in LOOKS.windows:
-        # Only beyond the parts that are significant already, so that no sum is significant because of one of its parts alone.
-        beyond, least = counts[last + 1 :], float(noise.threshold(doubt, length))
-        sums = np.convolve(beyond, np.ones(length), "valid") if beyond.size >= length else np.zeros(0)
-        seen = np.flatnonzero(sums > least)
-        if seen.size:
-            last, strength = last + int(seen[-1]) + length, float(sums[seen[-1]]) / least
-    unit = 2.0 ** (octave - OCTAVES)
-    return HardEnd(octave, unit * (1 + last / LOOKS.fine)) if strength > LOOKS.abrupt else None
+    return (noise_of_all(curator, release, len(columns)).scale / columns[0].noise.scale) ** (2 if release.norm == "l2" else 1)

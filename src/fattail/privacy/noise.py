@@ -104,7 +104,7 @@ class SeededNoise:
     def top_k(self, scores: Integers, k: int, scale: float, monotone: bool) -> NDArray[np.intp]:
         noisy = scores + self._rng.gumbel(0.0, scale, scores.shape)
         if k == 1:
-            return np.argmax(noisy, keepdims=True)
+            return np.array([np.argmax(noisy)], dtype=np.intp)
         return np.argsort(-noisy, kind="stable")[:k]
 
     def smooth(self, value: Floats, scale: Floats, width: float) -> Floats:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fattail.columns import ColumnDescription, CountNoise, Ends
+from fattail.columns.closer import closer_ends
 from fattail.columns.description import CELLS
 from fattail.columns.location import find_locations, signed_counts
 from fattail.privacy import Bounded, Curator
 from fattail.robust.base import ONE
-from fattail.statistics.closer import closer_ends
 from fattail.statistics.plan import RULES, GroupPlan
 from fattail.statistics.units import Contributions
 
@@ -61,7 +61,7 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
     typical = max(rows / groups, min(RULES.typical_size / curator.epsilon, rows))
     # Of a sum of two cells, per unit of the length of the interval.
     noise = _RATIO * curator.noise(plan.cells, moves) / typical
-    ends, beyond = closer_ends(curator, plan.closer, units, column, noise, groups)
+    ends, beyond = closer_ends(curator, plan.closer, units.side_counts, moves, column, noise, groups)
     half = max((ends.high - ends.low) / 2, max(abs(ends.low), abs(ends.high)) * _RELATIVE, _NARROWEST)
     middle = ends.low / 2 + ends.high / 2
     return Shape(ends, column.center, middle - half, middle + half, rows, beyond)

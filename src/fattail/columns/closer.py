@@ -1,34 +1,69 @@
-"""A closer look at the ends of a column.
+"""A closer look at the ends of a column, in equal cells.
 
 Counts by octave say that rows lie up to some distance, or up to half of it: an answer that is yes or no, a label, a year or a
-capped amount would be clipped up to twice as far out as its last value. So a second table counts rows in equal cells up to
-ends that are wide enough to cut off hardly anything. Cells that surely hold rows are believed as they are. The other rows of an
-octave, as many as the first look has told, are spread over its other cells. Ends then move in as far as nothing lies beyond.
+capped amount would be clipped up to twice as far out as its last value. So rows are counted in equal cells, too. There are two
+such looks, because their budgets differ.
 
-With several groups, ends may not rely on two tails that make up for each other: they do in the column, and not in a group that
-lies to one side. So ends are also chosen side by side, and cutting off rows has a price.
+``find_hard_ends`` is for means. The budget of a clipped mean may be split after the first look: if the last octave of a side
+holds so many rows that a small part of the budget shows where they end, the parts of this octave are counted. It finds abrupt
+ends only, and costs nothing elsewhere.
+
+``closer_ends`` is for groups, whose plan is fixed beforehand: a table of equal cells up to ends that are wide enough to cut off
+hardly anything. Cells that surely hold rows are believed as they are. The other rows of an octave, as many as the first look
+has told, are spread over its other cells. Ends then move in as far as nothing lies beyond. With several groups, ends may not
+rely on two tails that make up for each other: they do in the column, and not in a group that lies to one side. So ends are also
+chosen side by side, and cutting off rows has a price.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.columns import ColumnDescription, CountNoise, Ends, choose_ends
-from fattail.columns.location import OCTAVES
-from fattail.privacy import Curator, Laplace
-from fattail.statistics.units import Contributions
+from fattail.columns.description import ColumnDescription, HardEnd
+from fattail.columns.ends import Ends, choose_ends
+from fattail.columns.evidence import CountNoise
+from fattail.columns.location import OCTAVES, Noise, grid_codes, release_counts
+from fattail.privacy import Bounded, Curator, Laplace
+from fattail.robust.histogram import totals
+from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class HardEndRules:
+    """Constants of the look for abrupt ends. Set by hand on ``column_laws.TUNING``; try others with
+    ``benchmarks/tuning/columns.py``."""
+
+    fine: int = 16
+    """Parts of an octave: an end lies at most a sixteenth of its distance too far."""
+    fine_rate: float = 0.05
+    """Probability that noise alone is significant in some part of an octave."""
+    windows: tuple[int, ...] = (1, 2, 4)
+    """Numbers of neighboring parts whose sums are tested."""
+    abrupt: float = 20.0
+    """Rows end abruptly if the last visible ones are this many times the threshold. In counts of events (Poisson), a value is at
+    most this many times as frequent as the next one, unless the next one is visible as an octave of its own."""
+    last_part: float = 0.35
+    """Expected share of the last octave's rows that lie in its last part with rows."""
+    resolved: float = 2.0**-30
+    """Distance of the octave from the center, relative to the center, above which rounding cannot confuse the two sides."""
+    most_fine: float = 0.12
+    """Largest fraction of the budget that is spent on the parts of octaves."""
+
+
+HARD = HardEndRules()
+
+
+@dataclass(frozen=True)
 class CloserRules:
-    """Constants of the second look. Compared on ``column_laws.TUNING``, as ``benchmarks/results/groups.md`` tells."""
+    """Constants of the look for groups. Compared on ``column_laws.TUNING``, as ``benchmarks/results/groups.md`` tells."""
 
     cells: int = 64
     """Cells on either side, a power of two: an end is at most 1/32 of its distance too far out. 32 to 256 do as well."""
@@ -47,6 +82,71 @@ class CloserRules:
 
 
 RULES = CloserRules()
+
+
+def noise_of_all(curator: Curator, release: Noise, columns: int) -> CountNoise:
+    """Noise of counts in so many columns, if a whole release were spent on them."""
+    size = 2.0 * columns if release.norm == "l1" else math.sqrt(2.0 * columns)
+    return CountNoise(curator.noise(release, size), isinstance(release, Laplace))
+
+
+def find_hard_ends(
+    curator: Curator, release: Noise, data: PrivateData, columns: list[ColumnDescription]
+) -> list[ColumnDescription]:
+    """Find where the rows of a side end within its last octave, if it has so many rows that a small part of the budget suffices.
+
+    Notes
+    -----
+    *Privacy.* A row is in at most one part of the two octaves of a column, since these lie on different sides of the center by
+    far more than rounding can hide. Proof: ``closer.proof.md``.
+    """
+    last = [[column.reach((side,)) for side in (0, 1)] for column in columns]
+    rows = np.array(
+        [[0.0 if k is None else c.counts[s, k] for s, k in enumerate(ks)] for c, ks in zip(columns, last, strict=True)]
+    )
+    doubt = math.log(len(HARD.windows) * (HARD.fine + 1) / HARD.fine_rate)
+    # Of all columns that could be looked at; those that would need too much of the budget are left out.
+    whole = noise_of_all(curator, release, len(columns))
+    power = 1 if whole.laplace else 2
+    needed = (HARD.abrupt * float(whole.threshold(doubt)) / np.maximum(HARD.last_part * rows, 1.0)) ** power
+    octave = np.array([[0 if k is None else k for k in ks] for ks in last])
+    center = np.array([column.center for column in columns])
+    unit = np.exp2(octave - OCTAVES)
+    wanted = (needed < HARD.most_fine) & (unit > HARD.resolved * np.abs(center)[:, None])
+    if not wanted.any():
+        return columns
+    look = curator.split(release, "parts of the last octave", float(needed[wanted].max()))
+    where, side = np.nonzero(wanted)
+    counts = _parts(data, where, center[where], unit[wanted], side)
+    noisy, noise = release_counts(curator, look, counts, 2 * int(wanted.any(axis=1).sum()))
+    found = list(columns)
+    for j, s, parts in zip(where.tolist(), side.tolist(), noisy, strict=True):
+        ends = list(found[j].hard_ends)
+        ends[s] = _hard_end(parts, noise, int(octave[j, s]), doubt)
+        found[j] = found[j] if ends == [None, None] else replace(found[j], hard_ends=(ends[0], ends[1]))
+    return found
+
+
+def _parts(data: PrivateData, columns: NDArray[np.intp], center: Floats, unit: Floats, side: NDArray[np.intp]) -> NDArray[Any]:
+    """Counts of the parts of the octaves ``[unit, 2 unit)`` of distances and of one part before them, nearest first."""
+    step, size = unit / HARD.fine, HARD.fine + 1
+    low = np.where(side == 0, center + unit - step, center - 2 * unit)
+    counts = totals(data, (columns.size, size + 2), grid_codes(columns, low, step, size))[:, 1:-1]
+    return np.where(side[:, None] == 0, counts, counts[:, ::-1])
+
+
+def _hard_end(counts: Floats, noise: CountNoise, octave: int, doubt: float) -> HardEnd | None:
+    """The outer end of the last part with visible rows, if they are many."""
+    last, strength = -1, 0.0
+    for length in HARD.windows:
+        # Only beyond the parts that are significant already, so that no sum is significant because of one of its parts alone.
+        beyond, least = counts[last + 1 :], float(noise.threshold(doubt, length))
+        sums = np.convolve(beyond, np.ones(length), "valid") if beyond.size >= length else np.zeros(0)
+        seen = np.flatnonzero(sums > least)
+        if seen.size:
+            last, strength = last + int(seen[-1]) + length, float(sums[seen[-1]]) / least
+    unit = 2.0 ** (octave - OCTAVES)
+    return HardEnd(octave, unit * (1 + last / HARD.fine)) if strength > HARD.abrupt else None
 
 
 class _Side(NamedTuple):
@@ -88,6 +188,9 @@ class _Side(NamedTuple):
         return cls(at, cut, square, variance, np.interp(at, edges, beyond))
 
 
+SideCounts = Callable[[float, float, float, int], Bounded]
+
+
 class CloserEnds(NamedTuple):
     """Ends, and the share of the rows that they cut off."""
 
@@ -96,7 +199,7 @@ class CloserEnds(NamedTuple):
 
 
 def closer_ends(
-    curator: Curator, release: Laplace, units: Contributions, column: ColumnDescription, noise: float, groups: int
+    curator: Curator, release: Laplace, count: SideCounts, moves: float, column: ColumnDescription, noise: float, groups: int
 ) -> CloserEnds:
     """Ends for clipping, chosen with a second look.
 
@@ -105,7 +208,10 @@ def closer_ends(
     curator : Curator
         Has planned ``release``.
     release : Laplace
-    units : Contributions
+    count : callable
+        Table of the cells above and below a public center, each side up to a public distance, as a bounded sum.
+    moves : float
+        By how much a neighbor moves the table in l1.
     column : ColumnDescription
     noise : float
         Standard deviation of the released mean per unit of the interval's length.
@@ -113,7 +219,7 @@ def closer_ends(
 
     Notes
     -----
-    *Privacy.* A voice is counted in one cell: the table moves by ``units.moves`` in l1. Proof: ``closer.proof.md``.
+    *Privacy.* A row (a voice) is counted in one cell: the table moves by ``moves`` in l1. Proof: ``closer.proof.md``.
     """
     chosen = [choose_ends(column, factor * noise) for factor in RULES.factors]
     if groups > 1:
@@ -123,8 +229,8 @@ def closer_ends(
         max(_octave_above(reach) for reach in reaches)
         for reaches in zip(*(_reaches(ends, center) for ends in chosen), strict=True)
     ]
-    noisy = curator.release(release, units.side_counts(center, tops[0], tops[1], RULES.cells))
-    fine = CountNoise(curator.noise(release, units.moves), laplace=True)
+    noisy = curator.release(release, count(center, tops[0], tops[1], RULES.cells))
+    fine = CountNoise(curator.noise(release, moves), laplace=True)
     best = CloserEnds(chosen[0], 0.0), math.inf
     for ends in chosen:
         if ends.seen:
