@@ -15,6 +15,9 @@ from fattail.privacy import Curator, Gaussian, Laplace
 Floats = NDArray[np.float64]
 Noise = Laplace | Gaussian
 
+NORMAL = float(ndtri(0.975))
+"""Turns the two-sided bounds at 95 % of a description into standard deviations."""
+
 
 class Estimate(NamedTuple):
     """A mean and, where they are known, its errors per column, for an interval."""

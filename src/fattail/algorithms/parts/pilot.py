@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.estimates import Estimate, Noise, noise_std, per_column
-from fattail.columns import choose_radius, describe, find_locations, plan_mean
+from fattail.algorithms.parts.estimates import NORMAL, Estimate, Noise, noise_std, per_column
+from fattail.columns import Ends, choose_ends, choose_radius, describe, find_locations, plan_mean
 from fattail.privacy import Curator, TopK
 from fattail.rows.data import PrivateData
 
@@ -26,7 +27,7 @@ class Pilot(NamedTuple):
     bound: Floats
     """Distance from the center at which a column is cut."""
     spread: Floats
-    """Standard deviation of sampling and bias."""
+    """Standard deviation of sampling and bias, below and above."""
     release: Noise
     """Planned, for the mean."""
 
@@ -49,7 +50,14 @@ def run_pilot(curator: Curator, data: PrivateData, groups: int = 1) -> Pilot | N
     noise = noise_std(curator, release, per_column(release, data.d) * groups / data.n)
     center = np.array([column.center for column in columns])
     at, spread = np.array([choose_radius(column, noise) for column in columns]).T
+    spread = np.array([_with_doubts(s, choose_ends(column, noise)) for s, column in zip(spread, columns, strict=True)])
     return Pilot(center, np.maximum(at, np.maximum(np.abs(center) * _RELATIVE, _NARROWEST)), spread, release)
+
+
+def _with_doubts(spread: float, ends: Ends) -> tuple[float, float]:
+    """A spread that allows for the largest plausible error of the predicted bias; infinite where a tail may have no mean."""
+    below, above = (math.hypot(spread, doubt / NORMAL) for doubt in (ends.doubt_below, ends.doubt_above))
+    return math.inf if ends.open_low else below, math.inf if ends.open_high else above
 
 
 def locations_alone(curator: Curator, data: PrivateData) -> Estimate:
