@@ -39,6 +39,14 @@ def test_heavier_tails_and_less_noise_widen_the_bound():
 
 def test_what_a_gradient_hides_enters_the_variance_and_what_it_shows_the_mean():
     noise, known = 0.01 * np.eye(4), 0.0001 * np.eye(4)
-    mean, variance = averaged(known, np.array([0.05, -0.05, 0.02, 3.0]), noise)
+    mean, variance = averaged(known, np.array([0.05, -0.05, 0.02, 3.0]), noise, np.zeros(4))
     assert abs(mean[0]) < 0.04 and mean[3] == pytest.approx(3.0, rel=0.02)
     assert np.all(np.diag(variance)[:3] > 0.0005) and np.diag(variance)[3] == pytest.approx(0.01, rel=0.1)
+
+
+@pytest.mark.parametrize("gradient", [0.0, 0.1, 0.5])
+def test_two_looks_at_the_same_rows_do_not_reduce_the_error_of_sampling(gradient):
+    sampling = np.full(3, 0.01)
+    known = noise = 0.0101 * np.eye(3)
+    _, variance = averaged(known, np.full(3, gradient), noise, sampling)
+    assert np.all(np.diag(variance) > 0.95 * sampling)

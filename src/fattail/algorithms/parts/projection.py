@@ -91,7 +91,7 @@ class Projection:
         damping = self.damping(joint, data)
         towards = _Towards(joint, damping if move else 0.0)
         if joint.observed is not None:
-            towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T)
+            towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T, np.full(joint.p, 1 / data.n))
         beyond = 0.0
         for release in self.steps:
             last = release is self.steps[-1]
@@ -104,7 +104,7 @@ class Projection:
                 square = self.square(joint, data, rows, bound)
             gradient = joint.curator.release(release, Ball(radius=bound).mean(data, rows, width=joint.p))
             noise = joint.curator.noise(release, 2 * bound / data.n)
-            towards.observe(gradient, noise**2 * np.eye(joint.p) + square / data.n)
+            towards.observe(gradient, noise**2 * np.eye(joint.p) + square / data.n, np.diag(square) / data.n)
         variance = towards.variance + (DEFAULTS.aligned_at_last * beyond) ** 2 * np.eye(joint.p)
         joint.covariance = joint.unit**2 * joint.shape.T @ variance @ joint.shape
 
@@ -171,11 +171,11 @@ class _Towards:
 
         return rows
 
-    def observe(self, gradient: Floats, noise: Floats) -> None:
-        """Take in a gradient whose error has covariance ``noise``."""
+    def observe(self, gradient: Floats, noise: Floats, sampling: Floats) -> None:
+        """Take in a gradient whose error has covariance ``noise``; ``sampling`` holds the variances that sampling adds to it."""
         joint = self.joint
         gradient = gradient - self.constant * (self.constant @ gradient)
-        mean, self.variance = averaged(self.variance, gradient, noise)
+        mean, self.variance = averaged(self.variance, gradient, noise, sampling)
         gain = np.linalg.solve(self.known + noise, self.known).T
         rest = gradient - gain @ gradient
         clear = np.maximum(0.0, 1 - DEFAULTS.clear * np.diag(noise + self.known) / np.maximum(gradient**2, TINY))
@@ -185,8 +185,11 @@ class _Towards:
         joint.w = joint.w + joint.unit * joint.shape.T @ move
 
 
-def averaged(known: Floats, gradient: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Posterior mean and covariance of D ~ N(0, known + diag(k)) given gradient = D + N(0, noise), averaged over k."""
+def averaged(known: Floats, gradient: Floats, noise: Floats, sampling: Floats) -> tuple[Floats, Floats]:
+    """Posterior mean and covariance of D ~ N(0, known + diag(k)) given gradient = D + N(0, noise), averaged over k.
+
+    What is known and the gradient come from the same rows, so the sampling error that both contain does not average out.
+    """
     gain = np.linalg.solve(known + noise, known).T
     rest = gradient - gain @ gradient
     total, error = np.diag(known + noise), np.diag(noise)
@@ -203,4 +206,6 @@ def averaged(known: Floats, gradient: Floats, noise: Floats) -> tuple[Floats, Fl
     share = sizes / (1 + sizes)  # of the gradient that is D's
     first, second = weight @ share, weight @ share**2
     extra = first * error**2 / total + (second - first**2) * rest**2
-    return gain @ gradient + first * rest, known - gain @ known + np.diag(extra)
+    followed = np.clip(np.diag(gain) + first * (1 - np.diag(gain)), 0.0, 1.0)  # weight of the gradient
+    shared = 2 * followed * (1 - followed) * np.minimum(np.diag(known), sampling)
+    return gain @ gradient + first * rest, known - gain @ known + np.diag(extra + shared)
