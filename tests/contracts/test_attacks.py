@@ -89,7 +89,7 @@ def test_a_method_without_neighbors_is_an_error(monkeypatch):
 
 
 def test_the_page_is_that_of_the_results():
-    load("pictures")  # which it imports
+    load("pictures"), load("result_files")  # which it imports
     report = load("audit")
     page = report.page(report.read(), report.read(report.MECHANISMS))
     assert report.PAGE.read_text() == page, "run benchmarks/audit.py --page"
