@@ -1,6 +1,10 @@
 """One charge for a fit whose plan depends on an earlier answer."""
 
 import contextlib
+import copy
+import os
+import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -9,7 +13,7 @@ import fattail
 import listed
 from fattail.privacy import BudgetExceededError, Curator, Gaussian, Laplace, PrivacyError
 from fattail.privacy.accounts import covers
-from fattail.privacy.advance import pay
+from fattail.privacy.advance import Advance, pay
 from fattail.privacy.events import total_cost
 
 
@@ -91,3 +95,53 @@ def test_a_regression_of_a_private_number_of_rows_is_refused_before_it_is_counte
     with fattail.Budget(epsilon=0.5, delta=1e-5) as budget, pytest.raises(fattail.BudgetExceededError):
         fattail.DPLinearRegression(epsilon=1.0, relation="add-remove").fit(X, X[:, 0])
     assert budget.spent == 0
+
+
+def test_two_threads_do_not_use_one_advance():
+    (paid,) = pay(None, [((0.5, 0.0), True)], "twice", claim=(0.5, 0.0))
+    barrier, used = threading.Barrier(2), []
+
+    def use():
+        with contextlib.suppress(PrivacyError):
+            used.append(paid.use())
+
+    def trace(frame, event, _):
+        if frame.f_code is Advance.use.__code__ and event == "line":
+            with contextlib.suppress(threading.BrokenBarrierError):
+                barrier.wait(0.2)
+        return trace
+
+    threading.settrace(trace)
+    try:
+        threads = [threading.Thread(target=use) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        threading.settrace(None)
+    assert len(used) == 1
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_an_advance_cannot_be_copied(again):
+    """A copy paid for a second plan."""
+    (paid,) = pay(None, [((0.5, 0.0), True)], "twice", claim=(0.5, 0.0))
+    with pytest.raises(PrivacyError, match="copied"):
+        again(paid)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_an_advance_serves_the_process_that_paid_it():
+    (paid,) = pay(None, [((0.5, 0.0), True)], "twice", claim=(0.5, 0.0))
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        try:
+            Curator(0.5, 0.0, advance=paid).plan(Laplace("total"))
+            os.write(writer, b"planned")
+        except PrivacyError:
+            os.write(writer, b"refused")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 20) == b"refused"

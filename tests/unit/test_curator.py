@@ -1,8 +1,11 @@
+import contextlib
 import copy
 import math
 import os
 import pickle
+import threading
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from fattail.privacy import (
     TopK,
     epsilon_of,
 )
+from fattail.privacy.listeners import watch
 from fattail.rows.order import SecretOrder
 
 ORDER = SecretOrder(bytes(32), 10)
@@ -342,3 +346,130 @@ def test_a_curator_does_not_release_in_a_forked_process():
     os.waitpid(child, 0)
     assert os.read(reader, 20) == b"refused"
     curator.release(total, Bounded([1.0], 1.0, "l1"))
+
+
+class Slow(Laplace):
+    """A planted barrier: whoever checks or measures a release waits until another thread has come as far, or a while."""
+
+    barrier = None
+
+    def check(self, bounded, rho):
+        super().check(bounded, rho)
+        self.meet()
+
+    def validate(self, rho):
+        self.meet()
+
+    def part(self, rho, fraction):
+        self.meet()
+        return super().part(rho, fraction)
+
+    def meet(self):
+        if self.barrier is not None:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.barrier.wait(0.5)
+
+
+def at_once(*tasks):
+    """Results of tasks in threads of their own; None for those that the curator refused."""
+    results = [None] * len(tasks)
+
+    def run(k):
+        with contextlib.suppress(PrivacyError):
+            results[k] = tasks[k]()
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(len(tasks))]
+    with mock.patch.object(Slow, "barrier", threading.Barrier(len(tasks))):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return results
+
+
+def test_two_threads_do_not_release_twice_what_was_charged_once():
+    curator, total = Curator(1.0, 0.0), Slow("total")
+    curator.plan(total)
+    released = at_once(*2 * [lambda: curator.release(total, Bounded([1.0], 1.0, "l1"))])
+    assert sum(value is not None for value in released) == 1
+
+
+def test_two_threads_do_not_plan_twice():
+    """The second plan brought releases of its own, with the noise of one plan."""
+    curator, budget = Curator(1.0, 0.0), Budget(5.0)
+    curator._ledger = budget
+    at_once(*(lambda name=name: curator.plan(Slow(name)) for name in ("one", "other")))
+    assert len(budget.history) == 1 and len(curator.events) == 1
+
+
+def test_two_threads_do_not_waive_and_release_one_release():
+    curator, total = Curator(1.0, 0.0), Slow("total")
+    curator.plan(total)
+    at_once(lambda: curator.release(total, Bounded([1.0], 1.0, "l1")), lambda: (total.meet(), curator.waive(total)))
+    assert curator._done["total"] == 1
+
+
+def test_a_release_is_not_divided_while_it_is_made():
+    """The whole was released while a part of it was on its way."""
+    released, spent = threading.Event(), []
+
+    class Watched(Laplace):
+        def part(self, rho, fraction):
+            released.wait(0.5)
+            return super().part(rho, fraction)
+
+        def sample(self, source, bounded, rho):
+            spent.append(math.sqrt(rho))
+            return super().sample(source, bounded, rho)
+
+    curator, total, value = Curator(1.0, 0.0), Watched("total", parts=2), Bounded([1.0], 1.0, "l1")
+    curator.plan(total)
+
+    def divide():
+        with contextlib.suppress(PrivacyError):
+            curator.release(curator.split(total, "part", 0.5), value)
+
+    thread = threading.Thread(target=divide)
+    thread.start()
+    curator.release(total, value)
+    released.set()
+    thread.join()
+    assert sum(spent) <= math.sqrt(total.rho(curator._unit))
+
+
+def test_an_interrupted_release_counts():
+    """A sample may have been drawn, and may have been seen by a watcher."""
+    curator, total = Curator(1.0, 0.0), Laplace("total")
+    curator.plan(total)
+    with mock.patch.object(Laplace, "sample", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        curator.release(total, Bounded([1.0], 1.0, "l1"))
+    with pytest.raises(PrivacyError, match="all are used"):
+        curator.release(total, Bounded([1.0], 1.0, "l1"))
+
+
+def test_a_watcher_that_raises_does_not_give_the_release_back():
+    curator, total = Curator(1.0, 0.0), Laplace("total")
+    curator.plan(total)
+    seen = []
+
+    def interrupted(progress):
+        seen.append(progress.value)
+        raise KeyboardInterrupt
+
+    with watch(interrupted), pytest.raises(KeyboardInterrupt):
+        curator.release(total, Bounded([1.0], 1.0, "l1"))
+    with pytest.raises(PrivacyError, match="all are used"):
+        curator.release(total, Bounded([1.0], 1.0, "l1"))
+    assert len(seen) == 1
+
+
+def test_an_interrupted_charge_leaves_no_plan():
+    curator, total = Curator(1.0, 0.0), Laplace("total")
+    with (
+        mock.patch("fattail.privacy.curator.charge_all", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+        Budget(9.0),
+    ):
+        curator.plan(total)
+    with pytest.raises(PrivacyError, match="not in the plan"):
+        curator.release(total, Bounded([1.0], 1.0, "l1"))

@@ -7,8 +7,10 @@ cost. So a fit is refused before anything is charged, or not at all. Proof: ``ad
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fattail.privacy.accounts import Claim
@@ -22,9 +24,9 @@ _RELEASES = 1000
 """Number of releases that a Gaussian plan may have: each has its own slack for discrete noise, 1e-9 of epsilon."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Advance:
-    """A part of the budget that was charged before its plan is known. It serves one curator.
+    """A part of the budget that was charged before its plan is known. It serves one curator, in the process that paid.
 
     Attributes
     ----------
@@ -36,14 +38,18 @@ class Advance:
 
     claim: Claim
     event: Event
-    _used: bool = False
+    _used: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _process: int = field(default_factory=os.getpid, init=False, repr=False)
 
     def use(self) -> Event:
         """The charge, once."""
-        if self._used:
-            raise PrivacyError("an advance serves one plan")
-        self._used = True
+        # The lock is never released: of several threads one gets it.
+        if self._process != os.getpid() or not self._used.acquire(blocking=False):
+            raise PrivacyError("an advance serves one plan, in the process that paid for it")
         return self.event
+
+    def __reduce__(self) -> Any:
+        raise PrivacyError("an advance cannot be copied or pickled: a copy would pay again with what was charged once")
 
 
 def pay(

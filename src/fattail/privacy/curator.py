@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -112,6 +113,7 @@ class Curator:
         # The key of the secret order of rows; with a seed it is not secret.
         self._key = os.urandom(32) if random_state is None else hashlib.sha3_256(b"%d" % random_state).digest()
         self._process = os.getpid()
+        self._lock = threading.RLock()  # between a check of what is planned and used, and the note of its use
         self._order: SecretOrder | None = None
         self._ledger = ledger
         self._label = label
@@ -127,6 +129,10 @@ class Curator:
 
     def plan(self, *mechanisms: Mechanism) -> None:
         """Fix all releases of this fit, calibrate their noise, and charge the account."""
+        with self._lock:
+            self._fix(mechanisms)
+
+    def _fix(self, mechanisms: tuple[Mechanism, ...]) -> None:
         if self._plan:
             raise PrivacyError("the plan of a curator is fixed once")
         names = [m.name for m in mechanisms]
@@ -178,18 +184,19 @@ class Curator:
         >>> round(curator.noise(look), 3), round(curator.noise(mean), 3)
         (5.0, 1.25)
         """
-        self._check_planned(mechanism)
-        others = sum(whole == mechanism for whole, _ in self._parts.values())
-        if mechanism in self._parts or others + 1 >= mechanism.parts or self._done[mechanism.name]:
-            raise PrivacyError(f"{mechanism.name!r} was planned for {mechanism.parts} parts and cannot be divided further")
-        if not (0 < fraction < 1 - self._taken[mechanism.name]):
-            raise ValueError(f"a part of {mechanism.name!r} must leave something, got {fraction!r}")
-        if name in {m.name for m in (*self._plan, *self._parts)}:
-            raise ValueError(f"a part needs a name of its own, got {name!r}")
-        part = replace(mechanism, name=name, share=mechanism.part(mechanism.share, fraction), parts=1)
-        self._parts[part] = (mechanism, fraction)
-        self._taken[mechanism.name] += fraction
-        return part
+        with self._lock:
+            self._check_planned(mechanism)
+            others = sum(whole == mechanism for whole, _ in self._parts.values())
+            if mechanism in self._parts or others + 1 >= mechanism.parts or self._done[mechanism.name]:
+                raise PrivacyError(f"{mechanism.name!r} was planned for {mechanism.parts} parts and cannot be divided further")
+            if not (0 < fraction < 1 - self._taken[mechanism.name]):
+                raise ValueError(f"a part of {mechanism.name!r} must leave something, got {fraction!r}")
+            if name in {m.name for m in (*self._plan, *self._parts)}:
+                raise ValueError(f"a part needs a name of its own, got {name!r}")
+            part = replace(mechanism, name=name, share=mechanism.part(mechanism.share, fraction), parts=1)
+            self._taken[mechanism.name] += fraction  # first: an interrupt may waste a part, and never add one
+            self._parts[part] = (mechanism, fraction)
+            return part
 
     def noise(self, mechanism: Mechanism, sensitivity: float = 1.0) -> float:
         """Noise scale that a release with this sensitivity would get (public)."""
@@ -235,28 +242,32 @@ class Curator:
             If the mechanism was not planned, was used up, is calibrated for another norm,
             or asks for parallel composition on rows that are not disjoint.
         """
-        self._check_planned(mechanism)
         if self._process != os.getpid():
             raise PrivacyError("a curator serves the process that made it: a fork would release twice what was charged once")
         if not isinstance(bounded, Bounded):
             raise PrivacyError(f"only a Bounded value can be released, got {type(bounded).__name__}")
-        if self._done[mechanism.name] >= mechanism.count:
-            raise PrivacyError(f"{mechanism.name!r} was planned for {mechanism.count} releases and all are used")
-        mechanism.check(bounded, self.rho(mechanism))
-        self._check_rows(mechanism, bounded)
-        self._done[mechanism.name] += 1
-        self._sensitivity[mechanism.name] = None if isinstance(mechanism, SmoothNoise) else bounded.sensitivity
-        output = mechanism.sample(self._source, bounded, self.rho(mechanism))
-        announce(mechanism.name, self._done.total(), sum(m.count for m in (*self._plan, *self._parts)), output)
+        with self._lock:
+            self._check_planned(mechanism)
+            if self._done[mechanism.name] >= mechanism.count:
+                raise PrivacyError(f"{mechanism.name!r} was planned for {mechanism.count} releases and all are used")
+            rho = self.rho(mechanism)
+            mechanism.check(bounded, rho)
+            self._check_rows(mechanism, bounded)
+            self._done[mechanism.name] += 1
+            self._sensitivity[mechanism.name] = None if isinstance(mechanism, SmoothNoise) else bounded.sensitivity
+            done, total = self._done.total(), sum(m.count for m in (*self._plan, *self._parts))
+        output = mechanism.sample(self._source, bounded, rho)
+        announce(mechanism.name, done, total, output)
         return output
 
     def waive(self, mechanism: Mechanism) -> None:
         """Skip a planned release that earlier releases have made unnecessary; its budget stays spent."""
-        self._check_planned(mechanism)
-        if self._done[mechanism.name] >= mechanism.count:
-            raise PrivacyError(f"{mechanism.name!r} has no release left to leave out")
-        self._done[mechanism.name] += 1
-        self._sensitivity.setdefault(mechanism.name, None)
+        with self._lock:
+            self._check_planned(mechanism)
+            if self._done[mechanism.name] >= mechanism.count:
+                raise PrivacyError(f"{mechanism.name!r} has no release left to leave out")
+            self._done[mechanism.name] += 1
+            self._sensitivity.setdefault(mechanism.name, None)
 
     def select(self, mechanism: Mechanism, bounded: Bounded) -> NDArray[np.intp]:
         """Release of a selection, as integer indices."""
