@@ -41,7 +41,11 @@ class Spending:
             sizes = [e.epsilon for e in self.spent if isinstance(e, events.Pure)]
             few = len(sizes) <= self.charged.count
             return (max(sizes) if few else sum(sizes) / self.charged.count) / self.charged.epsilon / _ROUNDING
-        return math.sqrt(sum(map(rho_in, self.spent)) / rho_in(self.charged)) / _ROUNDING
+        ratio = math.sqrt(sum(map(rho_in, self.spent)) / rho_in(self.charged)) / _ROUNDING
+        if isinstance(self.charged, events.Approximate):
+            failures = sum(e.count * e.delta for e in self.spent if isinstance(e, events.Approximate))
+            ratio = max(ratio, failures / (self.charged.count * self.charged.delta) / _ROUNDING)
+        return ratio
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,6 +60,42 @@ class LaplaceCost:
         change = np.ravel(ours).astype(object) - np.ravel(theirs).astype(object)
         moved = [max(change) - min(change)] if self.picking else np.abs(change)
         return tuple(events.Pure(float(m) / self.scale) for m in moved if m)
+
+
+@dataclass(frozen=True)
+class NamesCost:
+    """What two tables of named counts spend, from the scale of their noise and the threshold that names pass."""
+
+    scale: float
+    threshold: float
+
+    @classmethod
+    def of(cls, sample: Callable[[Any, Any], Any], bounded: Any) -> NamesCost:
+        """Scale and threshold as a sampler uses them, found by asking what it names at a given noisy count."""
+        one = type(bounded)(["a name"], np.ones(1, dtype=np.int64), bounded.sensitivity)
+        scales: list[float] = []
+
+        def is_named(count: float) -> bool:
+            def laplace(value: Any, scale: float) -> Any:
+                scales.append(scale)
+                return np.full(1, math.floor(count), dtype=np.int64)
+
+            return len(sample(SimpleNamespace(laplace=laplace), one)) > 0
+
+        low, high = 0.0, 2.0**62
+        while math.floor(high) - math.floor(low) > 1:
+            middle = math.floor((low + high) / 2)
+            low, high = (low, middle) if is_named(middle) else (middle, high)
+        return cls(scales[0], high)
+
+    def __call__(self, ours: dict[Any, int], theirs: dict[Any, int], output: Any) -> tuple[events.Event, ...]:
+        changes = [abs(ours[name] - theirs[name]) for name in ours.keys() & theirs.keys()]
+        # A name that one of the tables lacks tells them apart if it is named: at or above the threshold.
+        alone = [(ours | theirs)[name] for name in ours.keys() ^ theirs.keys()]
+        failure = sum(min(1.0, math.exp(min((count - self.threshold) / self.scale, 0.0)) / 2) for count in alone)
+        if not any(changes) and not alone:
+            return ()
+        return (events.Approximate(max(sum(changes) / self.scale, 1e-12), min(failure, math.nextafter(1.0, 0.0))),)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from fattail.audit.findings import Spending
 from fattail.audit.sinh_normal import SinhNormal, sinh_map
-from fattail.audit.spendings import LaplaceCost, Noise, SmoothCost
+from fattail.audit.spendings import LaplaceCost, NamesCost, Noise, SmoothCost
 from fattail.privacy import Curator, Mechanism, events, ledger
 from fattail.privacy import advance as advance_module
 from fattail.privacy import curator as curator_module
@@ -28,6 +28,7 @@ from fattail.privacy.ledger import charge_all
 from fattail.privacy.mechanisms import SmoothNoise
 from fattail.privacy.noise import SecureNoise
 from fattail.privacy.peeling import LaplacePeeling
+from fattail.statistics.partition import NamesAboveThreshold
 
 
 class Diverged(BaseException):
@@ -169,6 +170,7 @@ class Tape:
             mock.patch.object(Curator, "release", tapped_release),
             mock.patch.object(Curator, "waive", tapped_waive),
             mock.patch.object(LaplacePeeling, "sample", tapped_peel),
+            mock.patch.object(NamesAboveThreshold, "sample", self._names(NamesAboveThreshold.sample)),
         ]
         accounts = [cls for cls in vars(ledger).values() if isinstance(cls, type) and "charge" in vars(cls)]
         patches += [mock.patch.object(cls, "charge", self._charging(vars(cls)["charge"])) for cls in accounts]
@@ -200,6 +202,16 @@ class Tape:
             return drawn(secret, 0, secret.n, purpose)[np.asarray(self._order)][start:stop]
 
         return mock.patch.object(SecretOrder, "_drawn", tapped)
+
+    def _names(self, sample: Callable[..., Any]) -> Callable[..., Any]:
+        """Which names get noise is private, so a release of names is recorded as a whole."""
+
+        def tapped(mechanism: Any, source: Any, bounded: Any, rho: float) -> Any:
+            cost = NamesCost.of(lambda draws, counts: sample(mechanism, draws, counts, rho), bounded)
+            counts = dict(zip(bounded._names, bounded._value.tolist(), strict=True))
+            return self.step("names", (mechanism, cost), counts, lambda: sample(mechanism, source, bounded, rho), cost)
+
+        return tapped
 
     def _smooth(self, sample: Callable[..., Any]) -> Callable[..., Any]:
         """Noise of a private scale is not one OpenDP measurement, so it is recorded as a whole."""
