@@ -22,8 +22,7 @@ from fattail.rows.digest import CHANGED, Digest
 from fattail.rows.door import Refusal, as_form, attempt, number_type, rows_of, schema_of, shown, take_target, target_of
 from fattail.rows.frames import library, text_only
 from fattail.rows.missing import MISSING, present_rows, without_missing
-from fattail.rows.source import Chunk, Job, Mask, Source, Sums, sum_of_parts
-from fattail.rows.sources import CHUNK_BYTES
+from fattail.rows.source import CHUNK_BYTES, Chunk, Mask, RowPass, Source, Sums, sum_of_parts
 
 # More partial sums than this are added on the workers, in groups of this size.
 FAN_IN = 16
@@ -93,7 +92,7 @@ class Dask(Source):
             raise Refusal(f"X has {len(lengths)} partitions and y has {len(targets)}")
         self._targets = targets.tolist()
 
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+    def sum(self, job: RowPass, start: int, stop: int, mask: Mask | None) -> Sums | None:
         import cloudpickle
         import dask
 
@@ -146,7 +145,7 @@ class _PartitionForm:
 
 
 @lru_cache(maxsize=2)
-def _unpacked(packed: bytes) -> Job:
+def _unpacked(packed: bytes) -> RowPass:
     import cloudpickle
 
     return cloudpickle.loads(packed)  # type: ignore[no-any-return]

@@ -24,7 +24,7 @@ from fattail.rows.frames import holds_whole_numbers, is_column, is_frame, is_mis
 from fattail.rows.missing import check_cells, present_rows, without_missing
 from fattail.rows.order import Fold
 from fattail.rows.passes import Block
-from fattail.rows.source import Arrays, Job, Mask, Source, Sums, in_memory
+from fattail.rows.source import Arrays, Mask, RowPass, Source, Sums, in_memory
 
 Codes = NDArray[np.int64]
 
@@ -224,12 +224,12 @@ class Persons(Source):
         self._X = X if same else X[order]
         self._y = y if same or y is None else y[order]
 
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+    def sum(self, job: RowPass, start: int, stop: int, mask: Mask | None) -> Sums | None:
         """Positions are persons; all of them are read, so ``start`` and ``stop`` are 0 and n."""
         who = None if job.fold is None else self._place[job.fold.within(0, self.n)]
         return job.over(self._pieces(who, job.block_rows, mask))
 
-    def _pieces(self, who: Codes | None, rows: int, mask: Mask | None = None) -> Iterator[Piece]:
+    def _pieces(self, who: Codes | None, rows: int, mask: Mask | None = None) -> Iterator[PersonPiece]:
         """Blocks of whole persons with about so many rows, those with one row each first."""
         who = np.arange(self.n) if who is None else np.sort(who)
         if mask is not None:
@@ -243,7 +243,7 @@ class Persons(Source):
             edges = low + np.concatenate(([0], np.flatnonzero(np.diff(block)) + 1, [high - low]))
             for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
                 if a < b:
-                    yield Piece(self, who[a:b], None if mask is None else mask[who[a:b]])
+                    yield PersonPiece(self, who[a:b], None if mask is None else mask[who[a:b]])
 
     def block(self, who: Codes, mask: Mask | None = None) -> Block:
         """All rows of the persons at these places."""
@@ -295,7 +295,7 @@ class Persons(Source):
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class PersonPiece:
     """Some persons of a table, by their places; a block of them copies their rows."""
 
     persons: Persons

@@ -1,7 +1,7 @@
 """The interface of a source of rows: a public shape, and consecutive rows by position.
 
 `fattail.rows.passes` cuts the chunks into blocks, and `fattail.robust.passes` adds integer vectors over them. The sources
-themselves are in `fattail.rows.sources` and `fattail.rows.cluster`.
+themselves are in `fattail.rows.sources`, `fattail.rows.tables` and `fattail.rows.cluster`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ Mask = NDArray[np.bool_]
 # Entries that a CSR row is assumed to store at most, for the size of blocks; the actual number is private.
 STORED = 64
 
+# Approximate size of the chunks of a stream, in bytes.
+CHUNK_BYTES = 1 << 24
 
-class Job(Protocol):
+
+class RowPass(Protocol):
     """A pass over consecutive rows, or over those of them in a fold; see `fattail.robust.passes.Job`."""
 
     @property
@@ -158,7 +161,7 @@ class Source(ABC):
         return Block(X, np.empty(0) if self.has_target else None, 0)
 
     @abstractmethod
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+    def sum(self, job: RowPass, start: int, stop: int, mask: Mask | None) -> Sums | None:
         """The sum of ``job`` over rows ``[start, stop)``, None if there are none; ``mask`` covers the same rows."""
 
 
@@ -225,7 +228,7 @@ class Reader(Source):
         for X, y in self.read(0, self.n):
             check_cells(X, y)
 
-    def sum(self, job: Job, start: int, stop: int, mask: Mask | None) -> Sums | None:
+    def sum(self, job: RowPass, start: int, stop: int, mask: Mask | None) -> Sums | None:
         return job(self.read(start, stop) if job.fold is None else self.read_alike(), start, mask)
 
 
