@@ -101,7 +101,7 @@ def attack(job: Job) -> dict[str, object]:
         bound = audit.transcript_attack(
             lambda seed: case.make(seed, epsilon), *pair, runs=runs, delta=DELTA, confidence=job.confidence
         )
-    gaussian = all(isinstance(event, events.Gaussian) for event in claim)
+    gaussian = all(isinstance(event, events.GaussianEvent) for event in claim)
     return {
         "estimator": case.estimator,
         "method": case.method,
@@ -121,7 +121,7 @@ def attack(job: Job) -> dict[str, object]:
 
 def needed_runs(claim: Sequence[events.Event], mu: float) -> int:
     """Fits per dataset that show a mutant whose losses are about those of a mu-Gaussian release."""
-    if not any(isinstance(event, events.Gaussian | events.ZeroConcentrated) for event in claim):
+    if not any(isinstance(event, events.GaussianEvent | events.ZeroConcentrated) for event in claim):
         return PURE_RUNS * min(len(claim), 2)
     selected = any(isinstance(event, events.BoundedRange) for event in claim)  # a loss of few values, far from Gaussian
     return enough_runs(claim, mu) * (2 if selected else 1)

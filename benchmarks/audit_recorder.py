@@ -332,11 +332,11 @@ def by_dp_accounting(spent: tuple[events.Event, ...], delta: float) -> float:
     zero-concentrated ones, whichever is best. Releases of which only the latter is known go through its Renyi
     accountant. Subsampling is left to the tests of events.
     """
-    if any(isinstance(e, events.SubsampledGaussian) for e in spent):
+    if any(isinstance(e, events.SubsampledGaussianEvent) for e in spent):
         return math.nan
     picks = [e for e in spent if isinstance(e, events.BoundedRange)]
     rest = tuple(e for e in spent if not isinstance(e, events.BoundedRange))
-    dominating = tuple(events.Gaussian(1 / math.sqrt(e.cost().pure_mu2)) for e in picks)
+    dominating = tuple(events.GaussianEvent(1 / math.sqrt(e.cost().pure_mu2)) for e in picks)
     pure = tuple(events.Pure(e.eta, e.count) for e in picks)
     concentrated = tuple(events.ZeroConcentrated(e.cost().pure_rho) for e in picks)
     return min(_composed(rest + part, delta) for part in ((dominating, pure, concentrated) if picks else ((),)))

@@ -109,7 +109,7 @@ def smoothed_descent_spends(epsilon: float, delta: float, n_iter: int, failure: 
     beta = math.log(1 / failure)
     attained = math.erf(math.sqrt(beta / 2))
     rho = (attained * zcdp_root(epsilon, delta)) ** 2 * beta / math.log(1 / (failure * n_iter))
-    return epsilon_of([events.Gaussian(1 / math.sqrt(2 * rho))], delta)
+    return epsilon_of([events.GaussianEvent(1 / math.sqrt(2 * rho))], delta)
 
 
 # dpem2020 ------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def clipped_em(
 
 def clipped_em_spends(epsilon: float, delta: float, constant: float = 1.0) -> float:
     """True epsilon of Algorithm 1: all steps together are one Gaussian of sensitivity 2 C / n."""
-    return epsilon_of([events.Gaussian(math.sqrt(constant * math.log(1 / delta)) / (2 * epsilon))], delta)
+    return epsilon_of([events.GaussianEvent(math.sqrt(constant * math.log(1 / delta)) / (2 * epsilon))], delta)
 
 
 def smoothed_em(

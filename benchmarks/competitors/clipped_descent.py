@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from fattail.privacy import gaussian_multiplier
 from fattail.privacy.calibration import largest_rho
-from fattail.privacy.events import SubsampledGaussian
+from fattail.privacy.events import SubsampledGaussianEvent
 
 GRID = [(c, s, t) for c in (1.0, 4.0, 10.0, 30.0) for s in (0.1, 0.3, 1.0) for t in (20, 100)]
 SAMPLED_GRID = [(c, s, 100) for c in (1.0, 4.0, 10.0, 30.0) for s in (0.03, 0.1, 0.3)]
@@ -23,7 +23,7 @@ RATE = 0.05
 
 @lru_cache
 def sampled_multiplier(epsilon, delta, count):
-    rho = largest_rho(lambda r: [SubsampledGaussian(1 / math.sqrt(2 * r), RATE, count)], epsilon, delta)
+    rho = largest_rho(lambda r: [SubsampledGaussianEvent(1 / math.sqrt(2 * r), RATE, count)], epsilon, delta)
     return 1 / math.sqrt(2 * rho)
 
 

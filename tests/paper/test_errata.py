@@ -100,7 +100,7 @@ def test_the_second_variance_is_too_small_in_one_dimension(failure, truth):
     # First and second variance differ by the factor log(d / zeta); the map attains erf(sqrt(beta / 2)) of its bound.
     attained = math.erf(math.sqrt(math.sqrt(log) / 2))
     rho = (attained * root) ** 2 / log
-    assert epsilon_of([ev.Gaussian(1 / math.sqrt(2 * rho))], DELTA) == pytest.approx(truth, abs=0.02)
+    assert epsilon_of([ev.GaussianEvent(1 / math.sqrt(2 * rho))], DELTA) == pytest.approx(truth, abs=0.02)
 
 
 def test_every_group_holds_all_rows():

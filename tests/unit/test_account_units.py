@@ -11,7 +11,7 @@ import pytest
 import fattail
 from fattail import Ledger
 from fattail.privacy.chain import Pages
-from fattail.privacy.ledger import Subject
+from fattail.privacy.charges import Subject
 from fattail.results.model_files import load_model, save_model
 
 RNG = np.random.default_rng(0)

@@ -39,14 +39,14 @@ def test_one_gaussian_release_is_calibrated_exactly(epsilon, delta, sigma):
 def test_gaussian_releases_compose_to_one_gaussian(epsilon, delta, count):
     many = gaussian_multiplier(epsilon, delta, count)
     assert many == pytest.approx(math.sqrt(count) * gaussian_multiplier(epsilon, delta), rel=1e-4)
-    assert satisfies([ev.Gaussian(many, count)], epsilon, delta)
-    assert not satisfies([ev.Gaussian(many * 0.999, count)], epsilon, delta)
+    assert satisfies([ev.GaussianEvent(many, count)], epsilon, delta)
+    assert not satisfies([ev.GaussianEvent(many * 0.999, count)], epsilon, delta)
 
 
 def test_gaussian_delta_is_the_hockey_stick_divergence():
     mu = 0.7
     exact = hockey_stick(stats.norm(mu, 1).pdf, stats.norm(0, 1).pdf, 0.5)
-    assert delta_of([ev.Gaussian(1 / mu)], 0.5) == pytest.approx(exact, rel=1e-4)
+    assert delta_of([ev.GaussianEvent(1 / mu)], 0.5) == pytest.approx(exact, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_no_cancellation_in_subsampled_releases(sigma, rate):
         terms = (mp.binomial(a, k) * (1 - q) ** (a - k) * q**k * mp.exp(mp.mpf(k * (k - 1)) / (2 * s * s)) for k in range(a + 1))
         return mp.log(sum(terms)) / (a - 1)
 
-    ours = ev.SubsampledGaussian(sigma, rate).cost().renyi
+    ours = ev.SubsampledGaussianEvent(sigma, rate).cost().renyi
     with mp.workdps(800):
         for a, r in zip((2, 3, 4), ours, strict=False):
             exact = mp.mpf(a - 0.5) / (a - 1) * add_remove(2 * a) + add_remove(2 * a - 1)
@@ -136,7 +136,7 @@ def test_approximate_releases_compose_as_pure_ones_that_may_fail():
 
 def test_pure_releases_need_no_delta():
     assert epsilon_of([ev.Pure(0.25, 4)], 0.0) == pytest.approx(1.0)
-    assert epsilon_of([ev.Gaussian(1.0)], 0.0) == math.inf
+    assert epsilon_of([ev.GaussianEvent(1.0)], 0.0) == math.inf
 
 
 def test_many_pure_releases_use_advanced_composition():
@@ -144,15 +144,15 @@ def test_many_pure_releases_use_advanced_composition():
 
 
 def test_disjoint_folds_cost_the_dearest_of_them():
-    parallel = ev.Parallel(((ev.Gaussian(2.0),), (ev.Gaussian(1.0), ev.Pure(0.1)), (ev.Pure(0.2),)))
+    parallel = ev.Parallel(((ev.GaussianEvent(2.0),), (ev.GaussianEvent(1.0), ev.Pure(0.1)), (ev.Pure(0.2),)))
     assert parallel.cost().mu2 == 1.0
     assert parallel.cost().pure_epsilon == 0.2
 
 
 def test_subsampling_amplifies_and_full_rate_does_not_undercut_the_exact_gaussian():
-    full = epsilon_of([ev.SubsampledGaussian(4.0, 1.0)], 1e-5)
-    assert full >= epsilon_of([ev.Gaussian(4.0)], 1e-5)
-    assert epsilon_of([ev.SubsampledGaussian(1.0, 0.01, 100)], 1e-5) < 0.2 * epsilon_of([ev.Gaussian(1.0, 100)], 1e-5)
+    full = epsilon_of([ev.SubsampledGaussianEvent(4.0, 1.0)], 1e-5)
+    assert full >= epsilon_of([ev.GaussianEvent(4.0)], 1e-5)
+    assert epsilon_of([ev.SubsampledGaussianEvent(1.0, 0.01, 100)], 1e-5) < 0.2 * epsilon_of([ev.GaussianEvent(1.0, 100)], 1e-5)
 
 
 def test_subsampled_release_is_dominated_in_the_symmetric_worst_case():
@@ -164,18 +164,18 @@ def test_subsampled_release_is_dominated_in_the_symmetric_worst_case():
 
     for epsilon in (0.1, 0.3, 0.6):
         exact = hockey_stick(mixture(1), mixture(-1), epsilon)
-        assert exact <= delta_of([ev.SubsampledGaussian(sigma, rate)], epsilon)
+        assert exact <= delta_of([ev.SubsampledGaussianEvent(sigma, rate)], epsilon)
 
 
 def test_events_survive_storage():
     stored = (
-        ev.Gaussian(1.5, 3),
+        ev.GaussianEvent(1.5, 3),
         ev.BoundedRange(0.2, 10),
         ev.Pure(0.1),
         ev.ZeroConcentrated(0.01),
         ev.Approximate(0.1, 1e-9),
-        ev.SubsampledGaussian(1.0, 0.1, 5),
-        ev.Parallel(((ev.Gaussian(2.0),), (ev.Pure(0.1),))),
+        ev.SubsampledGaussianEvent(1.0, 0.1, 5),
+        ev.Parallel(((ev.GaussianEvent(2.0),), (ev.Pure(0.1),))),
     )
     assert tuple(ev.Event.from_dict(e.to_dict()) for e in stored) == stored
 
@@ -183,22 +183,22 @@ def test_events_survive_storage():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ev.Gaussian(0.0),
-        lambda: ev.Gaussian(math.nan),
+        lambda: ev.GaussianEvent(0.0),
+        lambda: ev.GaussianEvent(math.nan),
         lambda: ev.Pure(-1.0),
         lambda: ev.BoundedRange(math.inf),
-        lambda: ev.SubsampledGaussian(1.0, 0.0),
+        lambda: ev.SubsampledGaussianEvent(1.0, 0.0),
         lambda: ev.Approximate(1.0, 1.0),
         lambda: ev.Event.from_dict({"kind": "no"}),
-        lambda: ev.Gaussian(5.0, count=-1),
-        lambda: ev.Gaussian(5.0, count=0),
+        lambda: ev.GaussianEvent(5.0, count=-1),
+        lambda: ev.GaussianEvent(5.0, count=0),
         lambda: ev.Pure(0.1, count=1.5),
         lambda: ev.Pure(1e-17, count=1e18),
         lambda: ev.BoundedRange(0.1, count=True),
         lambda: ev.ZeroConcentrated(0.1, count=2**63),
         lambda: ev.Approximate(0.1, 1e-9, count=math.nan),
-        lambda: ev.SubsampledGaussian(1.0, 0.1, count="3"),
-        lambda: ev.Parallel(((ev.Gaussian(2.0, count=1), {"kind": "pure", "epsilon": 0.1, "count": -5}),)),
+        lambda: ev.SubsampledGaussianEvent(1.0, 0.1, count="3"),
+        lambda: ev.Parallel(((ev.GaussianEvent(2.0, count=1), {"kind": "pure", "epsilon": 0.1, "count": -5}),)),
     ],
 )
 def test_meaningless_events_are_refused(make):
@@ -228,7 +228,7 @@ def test_meaningless_budgets_are_refused(epsilon, delta):
 
 def test_calibration_that_cannot_succeed_says_so():
     with pytest.raises(ValueError, match="delta > 0"):
-        largest_rho(lambda r: [ev.Gaussian(1 / math.sqrt(2 * r))], 1.0, 0.0)
+        largest_rho(lambda r: [ev.GaussianEvent(1 / math.sqrt(2 * r))], 1.0, 0.0)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
@@ -244,12 +244,12 @@ def test_against_dp_accounting(epsilon, delta):
 @pytest.mark.parametrize(
     "event",
     [
-        ev.SubsampledGaussian(1000.0, 1e-9),
-        ev.SubsampledGaussian(1e200, 0.5),
-        ev.SubsampledGaussian(1e160, 5e-324, count=2**62),
-        ev.SubsampledGaussian(1e-200, 0.5),
-        ev.Gaussian(1e308),
-        ev.Gaussian(5e-324),
+        ev.SubsampledGaussianEvent(1000.0, 1e-9),
+        ev.SubsampledGaussianEvent(1e200, 0.5),
+        ev.SubsampledGaussianEvent(1e160, 5e-324, count=2**62),
+        ev.SubsampledGaussianEvent(1e-200, 0.5),
+        ev.GaussianEvent(1e308),
+        ev.GaussianEvent(5e-324),
         ev.Pure(1e-300, count=2**63 - 1),
         ev.BoundedRange(1e-300),
         ev.Pure(1e308),
@@ -271,13 +271,13 @@ def test_no_release_however_extreme_is_free_or_without_a_cost(event):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda x: ev.Gaussian(x),
+        lambda x: ev.GaussianEvent(x),
         lambda x: ev.Pure(x),
         lambda x: ev.ZeroConcentrated(x),
         lambda x: ev.BoundedRange(x),
         lambda x: ev.Approximate(x, 1e-9),
         lambda x: ev.Approximate(0.1, x),
-        lambda x: ev.SubsampledGaussian(1.0, x),
+        lambda x: ev.SubsampledGaussianEvent(1.0, x),
         lambda x: check_budget(x, 0.0),
         lambda x: check_budget(1.0, x),
     ],
@@ -291,7 +291,7 @@ def test_what_is_no_number_is_a_value_error(make):
 @pytest.mark.parametrize("number", [np.float32(0.25), np.float16(0.25), np.int64(1), 1])
 def test_numbers_of_numpy_go_into_a_file(number):
     with Budget(2.0, 1e-6) as budget:
-        budget.charge([ev.Pure(number), ev.Parallel(((ev.Gaussian(number * 80),),))])
+        budget.charge([ev.Pure(number), ev.Parallel(((ev.GaussianEvent(number * 80),),))])
     assert budget.history[0].events[0].epsilon == float(number)
 
 

@@ -32,7 +32,7 @@ def moves(losses, weights):
 def gaussian(mu):
     edges = np.linspace(-9, 9, 20001)
     return (
-        ev.Gaussian(1 / mu),
+        ev.GaussianEvent(1 / mu),
         None,
         0.0,
         moves(mu * mu / 2 + mu * (edges[1:] + edges[:-1]) / 2, np.diff(stats.norm.cdf(edges))),
@@ -165,7 +165,7 @@ def admitted_before(event, epsilon, delta, most=100_000):
     ("epsilon", "delta"), [(0.1, 1e-6), (0.5, 1e-6), (1.0, 1e-6), (1.0, 1e-8), (3.0, 1e-6), (3.0, 1e-5), (8.0, 1e-5)]
 )
 def test_at_most_a_tenth_is_lost_to_adaptivity(epsilon, delta):
-    gauss = ev.Gaussian(gaussian_multiplier(epsilon, delta, 2000))
+    gauss = ev.GaussianEvent(gaussian_multiplier(epsilon, delta, 2000))
     small = ev.Pure(epsilon / 300)
     for event, sharp in ((gauss, "gaussian"), (small, "concentrated")):
         before = admitted_before(event, epsilon, delta)
@@ -226,7 +226,7 @@ def test_three_fits_fit_where_their_claims_add_up(plan):
 
 
 def test_a_mean_and_a_regression_share_an_account():
-    account = Balance(3.0, 1e-5, "mixed").plus(ev.Gaussian(gaussian_multiplier(1.0, 1e-6)).cost(), (1.0, 1e-6))
+    account = Balance(3.0, 1e-5, "mixed").plus(ev.GaussianEvent(gaussian_multiplier(1.0, 1e-6)).cost(), (1.0, 1e-6))
     for _ in range(2):
         account = account.plus(ev.Pure(1.0).cost(), (1.0, 1e-6))
         assert account.admitted
@@ -234,7 +234,7 @@ def test_a_mean_and_a_regression_share_an_account():
 
 
 def test_spent_grows_and_reaches_the_limit_with_the_last_charge():
-    account, step = Balance(1.0, 1e-6, "gaussian"), ev.Gaussian(gaussian_multiplier(1.0, 1e-6, 25)).cost()
+    account, step = Balance(1.0, 1e-6, "gaussian"), ev.GaussianEvent(gaussian_multiplier(1.0, 1e-6, 25)).cost()
     seen = [0.0]
     while account.plus(step).admitted:
         account = account.plus(step)
@@ -245,7 +245,7 @@ def test_spent_grows_and_reaches_the_limit_with_the_last_charge():
 
 
 def test_subsampled_releases_of_no_weight_leave_an_account_as_it_was():
-    account = Balance(1.0, 1e-6, "concentrated").plus(ev.SubsampledGaussian(1000.0, 1e-9).cost())
+    account = Balance(1.0, 1e-6, "concentrated").plus(ev.SubsampledGaussianEvent(1000.0, 1e-9).cost())
     assert account.admitted and 0 < account.spent < 0.02
     assert account.plus(ev.ZeroConcentrated(0.02).cost()).admitted
 

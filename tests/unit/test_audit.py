@@ -52,7 +52,7 @@ def test_a_score_counts_though_its_median_stays():
 
 def test_a_claim_is_refuted_by_more_than_it_allows_and_not_by_all_that_it_allows():
     rng = np.random.default_rng(3)
-    claim = [events.Gaussian(1.0)]
+    claim = [events.GaussianEvent(1.0)]
     noise = rng.normal(size=(2, 1500))
     assert not audit.lower_bound(noise[0], noise[1] + 1, claim=claim).refutes
     assert audit.lower_bound(noise[0], noise[1] + 2, claim=claim).refutes
@@ -61,7 +61,7 @@ def test_a_claim_is_refuted_by_more_than_it_allows_and_not_by_all_that_it_allows
 @pytest.mark.parametrize("alpha", [1e-4, 0.01, 0.3, 0.9])
 def test_the_tradeoff_of_a_gaussian_is_known(alpha):
     exact = stats.norm.cdf(stats.norm.isf(alpha) - 1.0)
-    assert exact - 2e-3 < audit.tradeoff([events.Gaussian(1.0)])(alpha) <= exact + 1e-9
+    assert exact - 2e-3 < audit.tradeoff([events.GaussianEvent(1.0)])(alpha) <= exact + 1e-9
 
 
 def test_a_release_is_what_was_released_though_the_fit_goes_on_with_it_in_place():

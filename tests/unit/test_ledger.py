@@ -21,7 +21,7 @@ from fattail.privacy import events as ev
 @pytest.mark.parametrize(("kind", "fits"), [("gaussian", 24), (None, 23)])
 def test_charges_compose_tightly_and_stop_at_the_limit(tmp_path, kind, fits):
     account = Ledger(tmp_path / "budget.db").open("claims", epsilon=1.0, delta=1e-6, kind=kind)
-    step = ev.Gaussian(gaussian_multiplier(1.0, 1e-6, 25))
+    step = ev.GaussianEvent(gaussian_multiplier(1.0, 1e-6, 25))
     for _ in range(fits):
         account.charge([step], "one of 25")
     assert 0.97 < account.spent <= 1.0
@@ -145,7 +145,7 @@ def charged(tmp_path):
     ledger = Ledger(path)
     account = ledger.open("claims", epsilon=3.0, delta=1e-5)
     account.charge([ev.Pure(0.5)], "first")
-    account.charge([ev.Gaussian(5.0)], "second")
+    account.charge([ev.GaussianEvent(5.0)], "second")
     ledger.open("other", epsilon=1.0, delta=1e-5).charge([ev.Pure(0.1)], "third")
     assert ledger.verify() and ledger.verify().entries == 6
     return path
@@ -276,10 +276,10 @@ def test_limits_come_from_the_file(tmp_path):
 def test_no_charge_is_a_refund(tmp_path):
     account = Ledger(tmp_path / "budget.db").open("a", epsilon=1.0, delta=1e-6)
     account.charge([ev.Pure(0.5)])
-    refund = ev.Gaussian(5.0)
+    refund = ev.GaussianEvent(5.0)
     object.__setattr__(refund, "count", -1)
 
-    class Cheap(ev.Gaussian):
+    class Cheap(ev.GaussianEvent):
         kind = "gaussian"
 
         def cost(self):

@@ -95,7 +95,7 @@ def lower_bound(
     trained = np.array([bounds(c, ours[:train], theirs[:train]) for c in cuts])
     chosen = [float(cuts[int(np.argmax(kind))]) for kind in trained.T]
     pure, mu, gap = (bounds(cut, ours[train:], theirs[train:])[k] for k, cut in enumerate(chosen))
-    gaussian = epsilon_of([events.Gaussian(1 / mu)], delta) if mu > 1e-6 else 0.0
+    gaussian = epsilon_of([events.GaussianEvent(1 / mu)], delta) if mu > 1e-6 else 0.0
     return LowerBound(max(pure, 0.0), gaussian, delta, confidence, half - train, gap)
 
 
@@ -119,7 +119,7 @@ def tradeoff(claim: Sequence[events.Event]) -> Callable[[float], float]:
     Examples
     --------
     >>> from fattail.privacy import events
-    >>> round(tradeoff([events.Gaussian(1.0)])(0.05), 3)  # an attack with 5 % false alarms misses three of four
+    >>> round(tradeoff([events.GaussianEvent(1.0)])(0.05), 3)  # an attack with 5 % false alarms misses three of four
     0.74
     """
     epsilons = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 60)])

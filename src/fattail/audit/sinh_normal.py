@@ -146,7 +146,7 @@ def normal_epsilon(ours: SinhNormal, theirs: SinhNormal, delta: float) -> float:
 def _normal_epsilon(d: int, shift: float, log_scale: float, delta: float) -> float:
     """Of N(0, I) against N(shift, exp(2 log_scale) I): where the loss exceeds epsilon is a ball, or all but one."""
     if abs(log_scale) < 1e-7:  # a ball so large that it is a half-space
-        return epsilon_of([events.Gaussian(1 / shift)], delta) if shift > 0 else 0.0
+        return epsilon_of([events.GaussianEvent(1 / shift)], delta) if shift > 0 else 0.0
     a = 0.5 * math.expm1(-2 * log_scale)
     center = (a + 0.5) * shift / a
 

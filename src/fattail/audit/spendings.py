@@ -39,7 +39,7 @@ class Noise:
         kind = (self.metric[: self.metric.index("Distance")], self.measure)
         if kind == ("L2", "ZeroConcentratedDivergence"):
             moved = float(np.sum(size**2))
-            return (events.Gaussian(1 / math.sqrt(2 * self.unit * moved)),) if moved else ()
+            return (events.GaussianEvent(1 / math.sqrt(2 * self.unit * moved)),) if moved else ()
         if kind == ("LInf", "ZeroConcentratedDivergence"):
             # The log odds of a pick move by the range of the changes: 1 or, two-sided, 2 at the map's distance of 1.
             picks, range_at_1 = len(output), 1.0 if "monotonic" in self.metric else 2.0
@@ -106,8 +106,8 @@ class SmoothCost:
         if np.array_equal(ours.center, theirs.center) and np.array_equal(ours.scale, theirs.scale):
             return ()
         coordinates = range(len(ours.center))
-        if isinstance(self.charged, events.Gaussian):
-            return tuple(events.Gaussian(1 / mu) for mu in (mu_of(ours, theirs, j) for j in coordinates) if mu > 1e-8)
+        if isinstance(self.charged, events.GaussianEvent):
+            return tuple(events.GaussianEvent(1 / mu) for mu in (mu_of(ours, theirs, j) for j in coordinates) if mu > 1e-8)
         if isinstance(self.charged, events.ZeroConcentrated):
             return tuple(events.ZeroConcentrated(rho) for rho in (rho_of(ours, theirs, j) for j in coordinates) if rho > 0)
         assert isinstance(self.charged, events.Approximate)
@@ -123,7 +123,7 @@ def rho_in(event: events.Event) -> float:
     """The squared cost, proportional to a squared sensitivity; it is rho of zero-concentrated DP where that is defined."""
     if isinstance(event, events.Approximate):
         return (event.count * event.epsilon) ** 2 / 2
-    if isinstance(event, events.SubsampledGaussian):  # at one rate
+    if isinstance(event, events.SubsampledGaussianEvent):  # at one rate
         return event.count / (2 * event.noise_multiplier**2)
     cost = event.cost()
     return cost.mu2 / 2 + cost.pure_rho + cost.rho

@@ -83,9 +83,11 @@ class Tape:
                 spent[step.release] += step.cost(step.private, step.other, step.output)
         found = []
         for (name, charged), each in zip(self._plan, spent, strict=True):
-            if isinstance(charged, events.SubsampledGaussian):
+            if isinstance(charged, events.SubsampledGaussianEvent):
                 each = [
-                    events.SubsampledGaussian(e.noise_multiplier, charged.rate) for e in each if isinstance(e, events.Gaussian)
+                    events.SubsampledGaussianEvent(e.noise_multiplier, charged.rate)
+                    for e in each
+                    if isinstance(e, events.GaussianEvent)
                 ]
             found.append(Spending(name, tuple(each), charged))
         return tuple(found)

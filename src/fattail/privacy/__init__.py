@@ -5,8 +5,9 @@ from fattail.privacy.accountant import delta_of, epsilon_of, satisfies
 from fattail.privacy.bounded import Bounded, PrivacyError
 from fattail.privacy.budget import Budget
 from fattail.privacy.calibration import check_budget, gaussian_multiplier, largest_rho
+from fattail.privacy.charges import Subject, Verification
 from fattail.privacy.curator import Curator
-from fattail.privacy.ledger import BudgetExceededError, Ledger, LedgerAccount, Subject, Verification
+from fattail.privacy.ledger import BudgetExceededError, Ledger, LedgerAccount
 from fattail.privacy.mechanisms import Gaussian, Laplace, Mechanism, SmoothBounded, SmoothNoise, SubsampledGaussian, TopK
 from fattail.privacy.report import PrivacyReport, ReleaseRecord
 from fattail.rows.order import Fold, Sample

@@ -227,8 +227,8 @@ def covers(charged: Cost, spent: Cost) -> bool:
 
     Examples
     --------
-    >>> from fattail.privacy.events import Gaussian, Pure
-    >>> covers(Pure(1.0).cost(), Pure(0.5, 2).cost()), covers(Pure(1.0).cost(), Gaussian(9.0).cost())
+    >>> from fattail.privacy.events import GaussianEvent, Pure
+    >>> covers(Pure(1.0).cost(), Pure(0.5, 2).cost()), covers(Pure(1.0).cost(), GaussianEvent(9.0).cost())
     (True, False)
     """
     if spent.rho or spent.renyi or spent.delta or spent.slack > charged.slack:

@@ -17,8 +17,9 @@ from fattail.privacy.accounts import Claim
 from fattail.privacy.bounded import PrivacyError
 from fattail.privacy.budget import open_budgets
 from fattail.privacy.calibration import gaussian_multiplier
-from fattail.privacy.events import Event, Gaussian, Pure
-from fattail.privacy.ledger import Subject, charge_all
+from fattail.privacy.charges import Subject
+from fattail.privacy.events import Event, GaussianEvent, Pure
+from fattail.privacy.ledger import charge_all
 
 _RELEASES = 1000
 """Number of releases that a Gaussian plan may have: each has its own slack for discrete noise, 1e-9 of epsilon."""
@@ -80,7 +81,7 @@ def pay(
     0.75
     """
     advances = tuple(
-        Advance(each, Pure(each[0]) if pure else Gaussian(gaussian_multiplier(*each, _RELEASES), _RELEASES))
+        Advance(each, Pure(each[0]) if pure else GaussianEvent(gaussian_multiplier(*each, _RELEASES), _RELEASES))
         for each, pure in claims
     )
     accounts = (*open_budgets(), *([] if ledger is None else [ledger]))

@@ -25,8 +25,9 @@ from typing import Any, ClassVar
 from fattail.privacy.accounts import Claim, check_kind
 from fattail.privacy.calibration import check_budget
 from fattail.privacy.chain import Chain
+from fattail.privacy.charges import Charge, Subject
 from fattail.privacy.events import Event
-from fattail.privacy.ledger import Charge, Ledger, LedgerAccount, Subject
+from fattail.privacy.ledger import Ledger, LedgerAccount
 
 _ACCOUNT = "budget"
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from fattail.privacy.accountant import satisfies
-from fattail.privacy.events import Event, Gaussian
+from fattail.privacy.events import Event, GaussianEvent
 
 
 def check_budget(epsilon: float, delta: float) -> tuple[float, float]:
@@ -69,5 +69,5 @@ def gaussian_multiplier(epsilon: float, delta: float, count: int = 1) -> float:
     >>> round(gaussian_multiplier(1.0, 1e-5), 3)
     3.731
     """
-    rho = largest_rho(lambda r: [Gaussian(1 / math.sqrt(2 * r / count), count)], epsilon, delta)
+    rho = largest_rho(lambda r: [GaussianEvent(1 / math.sqrt(2 * r / count), count)], epsilon, delta)
     return 1 / math.sqrt(2 * rho / count)

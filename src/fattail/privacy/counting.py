@@ -9,8 +9,8 @@ import numpy as np
 from fattail.privacy.accounts import Claim
 from fattail.privacy.advance import Advance
 from fattail.privacy.bounded import Bounded
+from fattail.privacy.charges import Subject
 from fattail.privacy.curator import Curator
-from fattail.privacy.ledger import Subject
 from fattail.privacy.mechanisms import Laplace
 from fattail.rows.data import PrivateData
 

@@ -21,8 +21,9 @@ from fattail.privacy.advance import Advance
 from fattail.privacy.bounded import Bounded, PrivacyError
 from fattail.privacy.budget import open_budgets
 from fattail.privacy.calibration import check_budget, largest_rho
+from fattail.privacy.charges import Subject
 from fattail.privacy.events import Event, total_cost
-from fattail.privacy.ledger import Subject, charge_all
+from fattail.privacy.ledger import charge_all
 from fattail.privacy.listeners import announce
 from fattail.privacy.mechanisms import Mechanism, SmoothNoise, SubsampledGaussian
 from fattail.privacy.noise import NoiseSource, noise_source

@@ -158,7 +158,7 @@ def _check_count(event: Event) -> None:
 
 
 @dataclass(frozen=True)
-class Gaussian(Event):
+class GaussianEvent(Event):
     """Gaussian noise of ``noise_multiplier`` times the l2 sensitivity."""
 
     kind: ClassVar[str] = "gaussian"
@@ -250,7 +250,7 @@ class Approximate(Event):
 
 
 @dataclass(frozen=True)
-class SubsampledGaussian(Event):
+class SubsampledGaussianEvent(Event):
     """Gaussian noise on a Poisson sample of the rows.
 
     ``noise_multiplier`` is relative to the replace-one sensitivity of the sampled sum, as

@@ -106,7 +106,7 @@ class Gaussian(Mechanism):
 
     def _event(self, rho: float, count: int) -> events.Event:
         # Parts add up to rho, however it is divided. Equal ones are recorded, so that the slack of each is counted.
-        return events.Gaussian(math.sqrt(self.parts) / math.sqrt(2 * rho), count * self.parts)
+        return events.GaussianEvent(math.sqrt(self.parts) / math.sqrt(2 * rho), count * self.parts)
 
     def part(self, rho: float, fraction: float) -> float:
         return fraction * rho
@@ -132,7 +132,7 @@ class SubsampledGaussian(Gaussian):
             raise ValueError(f"{self.name!r}: Poisson samples overlap, so they do not compose in parallel")
 
     def _event(self, rho: float, count: int) -> events.Event:
-        return events.SubsampledGaussian(1 / math.sqrt(2 * rho), self.rate, count)
+        return events.SubsampledGaussianEvent(1 / math.sqrt(2 * rho), self.rate, count)
 
     def check(self, bounded: Bounded, rho: float) -> None:
         super().check(bounded, rho)
@@ -230,7 +230,7 @@ class SmoothNoise(Mechanism):
     def _event(self, rho: float, count: int) -> events.Event:
         if self.one_shot:
             return events.Approximate(math.sqrt(2 * rho / self.coordinates), self.tail, count * self.coordinates)
-        return events.Gaussian(1 / math.sqrt(2 * rho), count)
+        return events.GaussianEvent(1 / math.sqrt(2 * rho), count)
 
     def noise(self, rho: float, sensitivity: float) -> None:
         return None

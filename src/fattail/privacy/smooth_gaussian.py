@@ -26,7 +26,7 @@ def smooth_delta(epsilon: float, d: int, shift: float, log_scale: float) -> floa
     noncentral chi-square.
     """
     if log_scale == 0:
-        return delta_of([events.Gaussian(1 / shift)], epsilon) if shift > 0 else 0.0
+        return delta_of([events.GaussianEvent(1 / shift)], epsilon) if shift > 0 else 0.0
     inverse = math.exp(-2 * log_scale)
     a = 0.5 * math.expm1(-2 * log_scale)
     center = inverse * shift / (2 * a)
