@@ -38,7 +38,7 @@ WITHOUT_PROOF = {
     "robust": {"__init__.py", "base.py", "catoni.py", "plain.py"},  # proved with each robustifier that uses them
     # Numbers about releases; what ledgers, budgets and their files must do is proved with `accounts.py`.
     "privacy": {"__init__.py", "calibration.py", "events.py", "report.py", "selftest.py", "listeners.py"}
-    | {"budget.py", "chain.py", "ledger.py", "migrate.py", "witness.py"},
+    | {"budget.py", "chain.py", "charges.py", "ledger.py", "migrate.py", "witness.py"},
     # Public arithmetic, registration and what a default is.
     # Public arithmetic on releases; plans and labels are proved with `mean.py` and `question.py`.
     "statistics": {"__init__.py", "estimate.py", "intervals.py", "plan.py", "labels.py"},
