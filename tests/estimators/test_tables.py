@@ -8,9 +8,11 @@ import pytest
 from fattail import DPLinearRegression, UtilityWarning
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, Problem, Target
+from fattail.algorithms.parts.support_joint import rows_look_scaled
 from fattail.losses import Squared
-from fattail.privacy import Curator
+from fattail.privacy import Curator, Gaussian
 from fattail.results.model_files import load_model, save_model
+from fattail.rows.data import PrivateData
 
 pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
 
@@ -229,3 +231,20 @@ def test_a_response_whose_unit_is_not_visible_is_not_fitted_in_a_guessed_one():
         y = 0.01 * rng.normal(size=1_500)
         predicted = DPLinearRegression(epsilon=0.2, random_state=seed).fit(X, y).predict(X)
         assert np.quantile(np.abs(predicted), 0.9) < 10 * np.quantile(np.abs(y), 0.9), seed
+
+
+def test_rows_of_positive_or_uneven_columns_do_not_look_scaled() -> None:
+    rng = np.random.default_rng(3)
+    scaled = rng.normal(size=(1000, 60))
+    uneven = scaled * 10.0 ** np.arange(-2, 4).repeat(10)
+    positive = np.where(np.arange(60) < 30, np.abs(scaled), scaled)
+
+    def answer(X: np.ndarray) -> bool:
+        curator, release = Curator(1.0, 1e-5, random_state=0), Gaussian("rows")
+        curator.plan(release)
+        return rows_look_scaled(curator, release, PrivateData(X))
+
+    assert answer(scaled)
+    assert answer(np.where(rng.random(scaled.shape) < 0.7, 0.0, scaled))  # zeros are ignored
+    assert not answer(uneven)
+    assert not answer(positive)

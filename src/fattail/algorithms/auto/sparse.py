@@ -7,8 +7,8 @@ rough fit in between, because what the first columns explain no longer hides the
 
 Columns that are all around zero and in about one unit, as if somebody had scaled them, are fitted by steps that take them as
 nearly uncorrelated (``parts/support_fit.py``). Columns of a real table have centers and units of their own and are correlated:
-there the joint moments of the dense default are released on the chosen columns (``parts/support_joint.py``). Which of the two
-it is, released units of the first chosen columns tell.
+there the joint moments of the dense default are released on the chosen columns (``parts/support_joint.py``). Columns count as
+scaled if a released count of rows and the released units of the first chosen columns both say so.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fattail.algorithms.parts.support_fit import (
     typical,
     typical_entry,
 )
-from fattail.algorithms.parts.support_joint import JointSupport, columns_are_alike, most_columns
+from fattail.algorithms.parts.support_joint import JointSupport, columns_are_alike, most_columns, rows_look_scaled
 from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.algorithms.registry import registered
 from fattail.catalog import Offered
@@ -122,7 +122,8 @@ def screened_fit(
     if plan.looks:
         looked = found if found is not None else find_units(curator, plan.looks[0], data.chosen(first), True)
         noise = curator.noise(plan.looks[0][0], math.sqrt(2 * looked.scale.size)) / n
-        if not columns_are_alike(_units_of(looked, first if found is not None else np.arange(first.size)), noise):
+        scaled = rows_look_scaled(curator, plan.scaled[0], data)
+        if not (scaled and columns_are_alike(_units_of(looked, first if found is not None else np.arange(first.size)), noise)):
             if plan.everything and plan.screens:
                 first = _screen(curator, plan, 0, data, fit, psi, found)
             return _of_a_table(curator, data, plan, first, looked, found, sparsity)

@@ -77,6 +77,8 @@ class TableDefaults:
     """Shares of mean squares of columns, of the check that the fit is better than none, of the intercept, of standard errors."""
     last: float = 0.1
     """Share of the last round, of which the number of columns is public arithmetic."""
+    rows: float = 0.005
+    """Share of the count of rows that look scaled. It is compared with half of the rows, so it may be noisy."""
     screening: float = 0.06
     """Share of a selection of columns where those that are alike would all be taken."""
 
@@ -105,6 +107,8 @@ class Plan:
     final: FitPlan
     looks: list[tuple[Gaussian, ...]]
     """Rounds of counts: one list for all columns, one for each part, or none where they would show nothing."""
+    scaled: tuple[Gaussian, ...]
+    """Number of rows that look scaled."""
     finish: tuple[Gaussian, ...]
 
     @classmethod
@@ -163,6 +167,7 @@ class Plan:
             if everything
             else FitPlan.measured("fit", FINAL if told else FINAL_AUTO, FINAL_STEPS, size),
             looks,
+            (Gaussian("rows that look scaled", TABLES.rows),) if looks else (),
             tuple(Gaussian(name, share) for name, share in zip(names, TABLES.finish, strict=True)) if looks else (),
         )
 
@@ -173,7 +178,7 @@ class Plan:
             yield from fit
         for look in self.looks:
             yield from look
-        yield from self.finish
+        yield from (*self.scaled, *self.finish)
 
     @property
     def looks_at_all(self) -> bool:

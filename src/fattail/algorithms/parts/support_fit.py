@@ -103,8 +103,8 @@ class Fit:
     def learn(self, estimate: Floats, covariance: Floats) -> None:
         """Average a new estimate with those before, by precision.
 
-        Earlier ones were made farther from the minimizer and with fewer columns: what their
-        distance from the new one exceeds the noise of both by is taken for their error.
+        Earlier estimates were made farther from the minimizer and with fewer columns. Excess distance between estimates is
+        counted as error of the earlier one.
         """
         old = np.zeros_like(self.precision)
         known = np.flatnonzero(np.diag(self.precision) > 0)
@@ -318,7 +318,7 @@ def _saturated(moments: Floats, fit: Fit) -> tuple[Floats, float]:
     z = fit.intercept + math.sqrt(size) * node
     bend = weight * expit(-np.abs(z))
     ratio = max(float(bend @ node**2 / bend.sum()), LIMITS.along)
-    # Coefficients beyond all measure come of noise, and say nothing about the curvature.
+    # Extremely large coefficients come from noise, and say nothing about the curvature.
     stretch = (1 / ratio - 1) / size if LIMITS.least_variance < size < LIMITS.most_variance else 0.0
     inverse = moments + stretch * np.outer(along, along) if stretch else moments
     return inverse, max(float(weight @ (expit(z) * expit(-z)) / weight.sum()), LIMITS.information)

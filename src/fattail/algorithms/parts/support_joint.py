@@ -19,6 +19,7 @@ from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.columns.units import ColumnUnits, widen
 from fattail.losses import Squared
 from fattail.privacy import Curator, Gaussian
+from fattail.robust.histogram import Histogram
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
@@ -40,6 +41,12 @@ class JointSupportDefaults:
     Uniform columns gave up to 6.3 with noise of 0.05."""
     center_ratio: tuple[float, float] = (1.0, 80.0)
     """Centers within this multiple of the scale are about zero; uniform columns gave up to 2.5 with noise of 0.05."""
+    sign_excess: float = 1.5
+    """Positive less negative entries of a row, over the root of their number: below this in 87 % of rows with random signs."""
+    row_quantiles: tuple[float, float] = (0.5, 0.9)
+    """Quantiles of the magnitudes of a row whose ratio is compared with ``magnitude_ratio``."""
+    magnitude_ratio: float = 8.0
+    """Their largest ratio in a row of columns in one unit: 1.8 for uniform entries, 2.4 for normal ones, 6.3 for Cauchy ones."""
 
 
 DEFAULTS = JointSupportDefaults()
@@ -64,6 +71,31 @@ def columns_are_alike(units: ColumnUnits, noise: float) -> bool:
     farthest, widest = (clean + rate * noise for clean, rate in (DEFAULTS.center_ratio, DEFAULTS.unit_ratio))
     apart = np.exp(np.abs(np.log(scale / np.median(scale))))
     return bool(np.all(apart <= widest) and np.all(np.abs(center) <= farthest * scale))
+
+
+def rows_look_scaled(curator: Curator, release: Gaussian, data: PrivateData) -> bool:
+    """Whether most rows look like draws around zero in one unit: about as many positive as negative entries, of similar size.
+
+    Entries that are zero are ignored. The number of such rows is one release, of sensitivity ``sqrt(2)`` with the number of
+    the other rows. It needs no units, so it is reliable where those of single columns are not.
+    """
+
+    def looks_scaled(block: Block) -> Floats:
+        X = block.dense
+        magnitudes = np.sort(np.abs(X), axis=1)
+        zeros = np.sum(magnitudes == 0, axis=1)
+        filled = X.shape[1] - zeros
+        middle, large = (
+            np.take_along_axis(magnitudes, np.minimum(zeros + (q * filled).astype(np.intp), X.shape[1] - 1)[:, None], axis=1)[
+                :, 0
+            ]
+            for q in DEFAULTS.row_quantiles
+        )
+        is_balanced = np.abs(np.sum(np.sign(X), axis=1)) <= DEFAULTS.sign_excess * np.sqrt(filled)
+        return np.asarray(is_balanced & (large <= DEFAULTS.magnitude_ratio * middle), dtype=np.float64)[:, None]
+
+    others, alike = curator.release(release, Histogram(cells=2).counts(data, looks_scaled))[0]
+    return bool(alike > others)
 
 
 class JointSupport:

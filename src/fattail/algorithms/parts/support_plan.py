@@ -26,9 +26,9 @@ class SparseFit:
     errors: Floats | None = None
     """Standard errors of coefficients and intercept, infinite for columns that were not fitted."""
     hidden: Indices | None = None
-    """Columns in which no spread showed."""
+    """Columns without a visible spread."""
     response_range: tuple[float, float] = (-math.inf, math.inf)
-    """Predictions beyond these ends are not to be believed."""
+    """Ends to which predictions are clipped."""
 
     @classmethod
     def of(cls, d: int, support: Indices, slopes: Floats, intercept: float, errors: Floats) -> SparseFit:
