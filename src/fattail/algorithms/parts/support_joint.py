@@ -81,16 +81,11 @@ def rows_look_scaled(curator: Curator, release: Gaussian, data: PrivateData) -> 
     """
 
     def looks_scaled(block: Block) -> Floats:
-        X = block.dense
+        X = np.asarray(block.dense, dtype=np.float64)
         magnitudes = np.sort(np.abs(X), axis=1)
-        zeros = np.sum(magnitudes == 0, axis=1)
-        filled = X.shape[1] - zeros
-        middle, large = (
-            np.take_along_axis(magnitudes, np.minimum(zeros + (q * filled).astype(np.intp), X.shape[1] - 1)[:, None], axis=1)[
-                :, 0
-            ]
-            for q in DEFAULTS.row_quantiles
-        )
+        filled = np.count_nonzero(magnitudes, axis=1)
+        places = [np.minimum(X.shape[1] - filled + (q * filled).astype(np.intp), X.shape[1] - 1) for q in DEFAULTS.row_quantiles]
+        middle, large = (magnitudes[np.arange(len(X)), place] for place in places)
         is_balanced = np.abs(np.sum(np.sign(X), axis=1)) <= DEFAULTS.sign_excess * np.sqrt(filled)
         return np.asarray(is_balanced & (large <= DEFAULTS.magnitude_ratio * middle), dtype=np.float64)[:, None]
 
