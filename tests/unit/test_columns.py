@@ -194,8 +194,8 @@ def test_between_two_values_no_center_moves() -> None:
 def test_a_wild_center_is_called_lost_and_a_good_one_is_not() -> None:
     counts = np.zeros((2, CELLS))
     counts[1, OCTAVES + 66] = 1000.0
-    assert ColumnDescription(1000, 1.2 * 2.0**66, 1.0, 0.0, counts, CountNoise(5.0, True)).is_lost
-    assert not ColumnDescription(1000, 10.0, 0.0, 0.0, bell(1000.0), CountNoise(5.0, True)).is_lost
+    assert ColumnDescription(1000, 1.2 * 2.0**66, 1.0, 0.0, counts, CountNoise(5.0, True)).center_is_noise
+    assert not ColumnDescription(1000, 10.0, 0.0, 0.0, bell(1000.0), CountNoise(5.0, True)).center_is_noise
 
 
 def test_a_count_that_may_be_rows_widens_the_interval_on_its_side() -> None:

@@ -9,8 +9,8 @@ holds so many rows that a small part of the budget shows where they end, the par
 ends only, and costs nothing elsewhere.
 
 ``closer_ends`` is for groups, whose plan is fixed beforehand: a table of equal cells up to ends that are wide enough to cut off
-hardly anything. Cells that surely hold rows are believed as they are. The other rows of an octave, as many as the first look
-has told, are spread over its other cells. Ends then move in as far as nothing lies beyond. With several groups, ends may not
+hardly anything. Counts of cells that surely hold rows are used as they are. The other rows of an octave, as many as the first
+look counted, are spread over its other cells. Ends then move in as far as nothing lies beyond. With several groups, ends may not
 rely on two tails that make up for each other: they do in the column, and not in a group that lies to one side. So ends are also
 chosen side by side, and cutting off rows has a price.
 """
@@ -85,7 +85,7 @@ RULES = CloserRules()
 
 
 def noise_of_all(curator: Curator, release: Noise, columns: int) -> CountNoise:
-    """Noise of counts in so many columns, if a whole release were spent on them."""
+    """Count noise if a whole release were spent on these columns."""
     size = 2.0 * columns if release.norm == "l1" else math.sqrt(2.0 * columns)
     return CountNoise(curator.noise(release, size), isinstance(release, Laplace))
 

@@ -27,21 +27,21 @@ class ReadingRules:
     windows: tuple[int, ...] = (1, 2, 4)
     """Largest number of neighboring cells whose sums are tested."""
     enough: float = 6.0
-    """A tail is fitted from the last octave on that holds this many times the threshold of a count, ..."""
+    """A tail is fitted from the last octave whose count exceeds this multiple of the threshold."""
     enough_share: float = 1 / 16
-    """... or this share of the fullest cell."""
+    """A tail is also fitted from the last octave that holds this share of the fullest cell."""
     rise: float = 1.2
-    """A cell still belongs to the body if the next cell holds this many times as many rows, ..."""
+    """A cell still belongs to the body if the next cell holds this many times as many rows."""
     rise_doubt: float = 3.0
-    """... noise aside (one in exp(3) = 20)."""
-    lost: float = 0.9
-    """Share of the rows around zero, seen from the center, above which the center is not the median."""
+    """Doubt that noise alone explains this rise (one in exp(3) = 20)."""
+    around_zero: float = 0.9
+    """If a larger share of the rows lies around zero, a center far from zero was selected by noise."""
     mass: float = 0.05
-    """Share of the rows that makes a point mass, ..."""
+    """A larger share of the rows at the center is a point mass."""
     mass_doubt: float = 6.9
-    """... noise aside (one in exp(6.9) = 1000)."""
+    """Doubt that noise alone explains this share (one in exp(6.9) = 1000)."""
     apart_doubt: float = 13.0
-    """Doubt below which a cell does not count as a second distance with rows (one in exp(13) = 4e5, among 514 cells)."""
+    """Doubt required to accept rows at a second distance (one in exp(13) = 4e5, among 514 cells)."""
     bulk: int = 4
     """Cells that hold the bulk of a column: a factor of 16."""
     body: tuple[int, int] = (11, 4)
@@ -110,13 +110,13 @@ class ColumnDescription:
         return OCTAVES + (math.frexp(self.center)[1] - 1 if self.center else GRID.everyday)
 
     @property
-    def is_lost(self) -> bool:
-        """Whether the noise selected a center far from the median: nearly all rows lie around zero, seen from there."""
+    def center_is_noise(self) -> bool:
+        """Whether noise selected a center far from the median: nearly all rows lie around zero."""
         if not self.center:
             return False
         octave = min(max(self.usual, 1), CELLS - 2)
-        around_zero = self.counts[int(self.center > 0), octave - 1 : octave + 2].sum()
-        return bool(around_zero > READING.lost * self.rows - math.sqrt(3) * self.noise.std)
+        near_zero = self.counts[int(self.center > 0), octave - 1 : octave + 2].sum()
+        return bool(near_zero > READING.around_zero * self.rows - math.sqrt(3) * self.noise.std)
 
     @property
     def has_point_mass(self) -> bool:
@@ -238,18 +238,18 @@ class ColumnDescription:
     def guessed_starts(self) -> list[int | None]:
         """Tail starts of a column without significant rows: a distance of one, if the counts make it likely.
 
-        The commonest column with too few rows to be visible is a rare yes. Its estimate gains; its interval stays infinite.
+        Too few rows are visible: assume a rare 0/1 column. The estimate improves; the interval stays infinite.
         """
         likely = self.center.is_integer() & (self.counts[:, OCTAVES] > self.noise.threshold(RATES.guess))
         return [OCTAVES if here else None for here in likely]
 
-    def possible(self, side: int, end: float, expected: Floats, more: float = 0.0) -> Floats:
+    def possible(self, side: int, end: float, expected: Floats, added_doubt: float = 0.0) -> Floats:
         """Sums of the distances beyond ``end``, by cell, of rows that a side may have there in addition to the expected ones.
 
-        A count below the threshold of significance may still be rows; ``more`` raises the threshold.
+        A count below the threshold of significance may still be rows; ``added_doubt`` raises the threshold.
         """
         doubt = self.doubts(1, RATES.possibly, RATES.possibly_slope)
-        least = self.noise.threshold(doubt + more)
+        least = self.noise.threshold(doubt + added_doubt)
         if self.second is not None:
             again = self.second.noise.threshold(self.doubts(1, RATES.possibly_again, RATES.possibly_slope))
             least = np.where(self.second.cells[side], again, least)
@@ -268,12 +268,12 @@ class ColumnDescription:
         return replace(self, counts=table, second=SecondLook(cells, average))
 
     def tail_start(self, sides: tuple[int, ...], back: int = 2) -> int | None:
-        """The cell ``back`` cells before which a tail begins: it has enough rows there or beyond, if enough are visible."""
+        """A cell such that the tail begins ``back`` cells before it; it is the last one with enough rows, if there is one."""
         cell = self.reach(sides, enough=READING.enough_share)
         cell = self.reach(sides) if cell is None else cell
         if cell is None:
             return None
-        # A tail decreases. Counts that still increase belong to the body, or to a tail that begins at a threshold.
+        # The counts of a tail decrease. Where they still increase, the body has not ended.
         counts = self.counts[list(sides)].sum(axis=0)
         rise = float(self.noise.threshold(READING.rise_doubt, 2 * len(sides)))
         for _ in range(back):

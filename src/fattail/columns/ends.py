@@ -26,24 +26,25 @@ Floats = NDArray[np.float64]
 class EndRules:
     """Constants of the choice.
 
-    ``symmetry``, ``alike`` and ``unlike`` are those of the default mean before. The others were set by hand while hunting faults
-    on ``column_laws.TUNING``, not by a search; each can be tried with ``benchmarks/tuning/columns.py``.
+    ``symmetry``, ``alike`` and ``unlike`` are those of the previous default mean. The others were set by hand on the tuning
+    laws, ``column_laws.TUNING``, without a search; each can be tried with ``benchmarks/tuning/columns.py``.
     """
 
     symmetry: float = 3.0
     """Prior odds that the two tails are alike."""
     alike: float = 0.015
+    """Relative difference of the counts of two tails that are alike."""
     unlike: float = 0.55
-    """Relative difference of the counts of two tails where they are alike, and where they are not."""
+    """Relative difference of the counts of two tails that are not alike."""
     contradiction: float = 4.0
-    """How many cells that agree make up for one that contradicts as clearly: masses at both ends of a column, say, beside a
-    symmetric body. 1, 4 and 8 were compared on ``column_laws.TUNING``."""
+    """Number of agreeing cells that outweigh one equally clear disagreement: there may be masses at both ends of a column
+    besides a symmetric body. 1, 4 and 8 were compared on ``column_laws.TUNING``."""
     lattice: float = 0.01
     """Part of the variance within cells that two alike tails do not share."""
     largest_cut: float = 0.1
-    """Share of the rows that an end may cut off: beyond, the mean of the rows is no longer described."""
+    """Largest share of the rows that an end may cut off."""
     position: float = 0.17
-    """Standard deviation of where the rows of an octave lie in it, relative to its middle (0.2: anywhere, all at one place)."""
+    """Standard deviation of the mean of an octave's rows, relative to its middle (0.2 if all are at one place, anywhere)."""
     hidden_body: float = 0.1
     """Probability of rows near the center on a side without visible rows."""
     hidden_rows: float = 8.0
@@ -52,18 +53,18 @@ class EndRules:
     """An interval allows for hidden rows if they may be at least this share of all rows. 0 was tried: the median width doubles,
     and rows that are hundreds of times further out than the others are still not covered."""
     hidden_octaves: float = 4.0
-    """Octaves beyond the last visible row for which an interval allows, ..."""
+    """An interval allows for hidden rows that are this many octaves beyond the last visible row."""
     far: float = 10.0
-    """... so that hidden rows there move the mean by at most this many half-widths. 6 instead of 8 scales of hidden rows make
-    intervals 20 % narrower, at the price of 2 in 1,800 fits beyond that."""
+    """Hidden rows there move the mean by at most this many half-widths. With 6 instead of 8 scales of hidden rows intervals are
+    20 % narrower, but 2 in 1,800 fits are further off than that."""
     factor: tuple[float, float] = (0.7, 1.45)
-    """All rows of an octave at its lower and at its upper end, relative to its middle."""
+    """Lower and upper end of an octave, relative to its middle."""
     behind: float = 0.002
-    """Probability of as many rows as the noise may hide just beyond an abrupt end."""
+    """Probability that as many rows as noise may hide lie just beyond an abrupt end."""
     worth: float = 0.5
-    """Effect of a cell's possible rows on the mean, in standard errors, from which on the cell is worth a second count."""
+    """A cell is counted again if its possible rows change the mean by more than this many standard errors."""
     no_mean: float = 0.02
-    """Probability of a tail without a mean from which on an interval is infinite on its side."""
+    """An interval is infinite on the side of a tail that has no mean with a larger probability."""
 
 
 RULES = EndRules()
@@ -84,10 +85,11 @@ class Ends(NamedTuple):
     blur: float
     """Standard deviation of the first moments by the noise of the counts."""
     realized: float
-    """Second moment of the excess beyond the ends that a sample shows."""
+    """Second moment, in a sample, of the excess beyond the ends."""
     doubt_below: float
-    """Largest plausible amounts by which the bias is smaller and larger than ``bias``."""
+    """Largest plausible amount by which the bias is smaller than ``bias``."""
     doubt_above: float
+    """Largest plausible amount by which it is larger."""
     open_low: bool
     open_high: bool
     doubtful: NDArray[np.bool_]
@@ -95,7 +97,7 @@ class Ends(NamedTuple):
     likely: bool
     """Whether some of them are more likely to hold rows than not."""
     guessed: bool
-    """Whether no count beside the center is significant."""
+    """Whether no count besides that of the center is significant."""
 
     @property
     def seen(self) -> bool:
@@ -135,8 +137,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     """
     found = _two_tails(column, release_noise)
     if found is None:
-        at = 0.0 if column.is_lost else column.center
-        doubtful = np.array([column.possible(side, 0.0, np.zeros(CELLS)) > 0 for side in (0, 1)]) & (not column.is_lost)
+        at = 0.0 if column.center_is_noise else column.center
+        doubtful = np.array([column.possible(side, 0.0, np.zeros(CELLS)) > 0 for side in (0, 1)]) & (not column.center_is_noise)
         return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False, True)
     sides, posteriors, (up, down), places, common, guessed = found
     rows, noise = column.rows, column.noise
@@ -173,7 +175,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     possible = np.array([column.possible(*side) for side in outside])
     high, low = np.array([high, low]) + possible.sum(axis=1) / rows
     doubtful = possible > RULES.worth * rows * math.sqrt(error[i, j])
-    likely = doubtful & (np.array([column.possible(*side, more=RATES.likely) for side in outside]) > 0)
+    likely = doubtful & (np.array([column.possible(*side, added_doubt=RATES.likely) for side in outside]) > 0)
     low, high = (max(float(doubt), _hidden(column)) for doubt in (low, high))
     # If two tails look alike and one has no mean, the other has none.
     no_mean = [max(p.no_mean, alike * o.no_mean) for p, o in zip(posteriors, posteriors[::-1], strict=True)]
@@ -201,7 +203,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
 def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[float, float]:
     """The same distance on either side with the smallest expected squared error of a clipped mean that is not corrected.
 
-    Returns the distance, and the standard deviation of sampling and bias; zero and infinity if no row beside the center is
+    Returns the distance, and the standard deviation of sampling and bias; zero and infinity if no row besides the center is
     visible.
     """
     found = _two_tails(column, release_noise)
@@ -238,14 +240,14 @@ class _TwoTails(NamedTuple):
 
 
 def _two_tails(column: ColumnDescription, release_noise: float) -> _TwoTails | None:
-    """Fit the tails of a column; None if no row beside the center is visible, or the center is lost."""
+    """Fit the tails of a column; None if no row besides the center is visible, or noise selected the center."""
     starts = [column.tail_start((0,)), column.tail_start((1,))]
     if starts == [None, None]:
         starts = [column.tail_start((0, 1))] * 2
     guessed = starts == [None, None]
     if guessed:
         starts = column.guessed_starts()
-    if starts == [None, None] or column.is_lost:
+    if starts == [None, None] or column.center_is_noise:
         return None
     common = None not in starts and abs(starts[0] - starts[1]) <= 1  # type: ignore[operator]
     seen = [s for s in starts if s is not None]
@@ -278,7 +280,7 @@ class _At(NamedTuple):
 
 
 def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -> _At:
-    """The same in the column's unit; a side without visible rows may also be cut at the center itself."""
+    """A tail in the column's unit. A side without visible rows may also be cut at the center itself."""
     s, rows = side.scale, column.rows
     parts = [
         s * ENDS,
@@ -331,7 +333,7 @@ def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
 
 
 def _hidden(column: ColumnDescription) -> float:
-    """A tenth of the effect on the mean of rows too few to be visible, if there may be many of them."""
+    """One tenth of the effect of rows that are too rare to be visible, if many may exist."""
     share = RULES.hidden_rows * column.noise.scale / column.rows
     cells = [cell for side in (0, 1) if (cell := column.reach((side,))) is not None]
     if share < RULES.hidden_share or not cells:
@@ -368,11 +370,11 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
     """Bias from a small difference of two tails that look alike: expectation and variance for each pair of ends."""
     total = sum(p.model + p.points for p in posteriors)
     prior, observed = (RULES.alike * total) ** 2, 2 * noise**2 + total
-    believed = prior / (prior + observed + TINY)
+    weight = prior / (prior + observed + TINY)
     middles = MIDDLE * np.exp2(np.arange(-NEAR, ABOVE + 1))
     lever = sides[0].scale * np.maximum(middles - ENDS[:, None], 0.0) / (2 * rows)
-    mean = lever @ (believed * (sides[0].cells - sides[1].cells))
-    covariance = (lever * believed * observed) @ lever.T
+    mean = lever @ (weight * (sides[0].cells - sides[1].cells))
+    covariance = (lever * weight * observed) @ lever.T
     own = np.diag(covariance)
     return mean + mean[:, None], own + own[:, None] + 2 * covariance
 

@@ -32,24 +32,25 @@ class EvidenceRates:
     slope: float = math.log(4)
     """Decrease of the log probability per octave: log 4, so that false positives of all octaves have the same squared cost."""
     certainly: float = 0.01
+    """The same when doubtful cells can be counted again: at first only clear counts are accepted."""
     certain_slope: float = math.log(8)
-    """The same where doubtful cells can be counted again: only a count that needs no confirmation is used at once."""
+    """Decrease of that log probability per octave."""
     alone: float = 0.033
     """Factor of that probability where no bulk is visible: a false positive would then be the only spread of the column."""
     alone_slope: float = 0.35
     """Increase of the doubt per octave there, in addition to the prior: half of log 2, half as fast as the cost grows."""
     one: float = 0.02
-    """Prior share of a distance of one from a whole number: answers of yes or no, and counts of rare events. A false positive
-    so near costs little, so that ``alone`` does not apply."""
+    """Prior share of distance one from an integer (0/1 answers, rare counts). A false positive so near costs little, so that
+    ``alone`` does not apply."""
     guess: float = 5.0
-    """Doubt about rows at that distance below which they are too uncertain even for an estimate without an interval: one in
-    exp(5) = 150 constant columns is not answered exactly."""
+    """Doubt required to use rows at that distance for an estimate without an interval. Because of it, one in exp(5) = 150
+    constant columns is not answered exactly."""
     possibly: float = 0.2
     """Probability that noise alone widens an interval."""
     possibly_again: float = 0.5
     """The same for cells that were counted twice. It may be larger because there are few of them."""
     likely: float = 2.0
-    """Increase of ``doubt`` from which on a count is more likely rows than noise: one in exp(2) = 7 of the false positives."""
+    """Added doubt at which a count is more likely rows than noise: one in exp(2) = 7 of the false positives remains."""
     possibly_slope: float = 0.23
     """Increase of the doubt per octave for ``possibly``, a third of log 2: codes such as 999 occur at any distance."""
     usual: float = 6.0

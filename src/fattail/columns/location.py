@@ -52,13 +52,13 @@ class LocationGrid:
     """Log weight of zero relative to an octave, a fifth of all: the commonest number."""
 
     told_apart: int = 45
-    """Octaves around that one that are candidates of their own, ..."""
+    """Octaves around the everyday one, each a candidate of its own."""
     together: int = 4
-    """... and octaves that are one candidate elsewhere: below 1e-12 and above 1e15."""
+    """Number of octaves that are one candidate elsewhere: below 1e-12 and above 1e15."""
     narrow: float = 0.03
-    """A cell with a smaller share of the rows is a small part of the column's spread, and is not refined, ..."""
+    """A cell with a smaller share of the rows is a small part of the column's spread, and is not refined."""
     narrow_doubt: float = 3.0
-    """... noise aside (one in exp(3) = 20)."""
+    """Doubt that noise alone explains the smaller share (one in exp(3) = 20)."""
 
     @property
     def magnitudes(self) -> tuple[int, int, int, int, int]:
@@ -109,9 +109,9 @@ def _candidates(grid: LocationGrid) -> tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 GRID = LocationGrid()
-"""Few draws, where a stage costs next to nothing of the budget."""
+"""Few draws, used when a stage is cheap."""
 DENSE_GRID = LocationGrid(digits=7, fine=4096)
-"""Few stages, where each costs a lot: twice the digits for an eighth more of epsilon."""
+"""Few stages, used when each is expensive: twice the digits for an eighth more of epsilon."""
 
 
 def familiarity(exponent: Floats) -> Floats:

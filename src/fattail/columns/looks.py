@@ -2,7 +2,7 @@
 
 A first look counts the rows of every octave around the center. A second look counts again, with fresh noise:
 
-- all octaves, if no rows are visible beside a point mass;
+- all octaves, if no rows are visible besides a point mass;
 - single octaves that may hold rows, if those rows would change the answer;
 - the parts of the last octave, if many rows lie in it, since they may end abruptly (``closer.py``).
 
@@ -48,7 +48,7 @@ class LookRules:
     likely: float = 0.35
     """The same if they are more likely to hold rows than not, because missing rows costs more."""
     unseen: float = 0.5
-    """The same for counting all octaves again, where no rows are visible beside a point mass."""
+    """The same for counting all octaves again, where no rows are visible besides a point mass."""
     biased: float = 1.1
     """Tails are counted again if the standard deviation of the predicted bias exceeds this multiple of the release's noise."""
     tails: float = 0.45
@@ -58,9 +58,9 @@ class LookRules:
     inside: int = 16
     """Octaves below the resolution of a center that are told apart."""
     beyond: int = 24
-    """Octaves above the magnitude of a center that are told apart, ..."""
+    """Octaves above the magnitude of a center that are told apart."""
     around_zero: int = 45
-    """... and octaves above everyday numbers (below them, too, if the center is zero): from 1e-12 to 1e15."""
+    """Octaves above everyday numbers that are told apart (and below them, if the center is zero): from 1e-12 to 1e15."""
     group: int = 4
     """Octaves beyond that are counted together."""
 
@@ -208,7 +208,7 @@ def settle_ends(
     biased &= tails > LOOKS.least_tails
     again = np.array([e.doubtful for e in ends]) | (unseen | biased)[:, None, None]
     if again.any():
-        # Between the fractions that all columns of one kind would get.
+        # Interpolate between the fractions for columns of one kind.
         likely = np.array([e.likely for e in ends]) & ~(unseen | biased)
         kinds = ((unseen, LOOKS.unseen), (biased, tails), (likely, LOOKS.likely), (~(unseen | biased | likely), LOOKS.doubtful))
         look = curator.split(release, "second look", float(sum(kind.mean() * fraction for kind, fraction in kinds)))
@@ -217,13 +217,13 @@ def settle_ends(
             c.counted_again(cells, values[cells], noise) if cells.any() else c
             for c, cells, values in zip(columns, again, noisy, strict=True)
         ]
-        ends = _chosen_anew(columns, counted, ends, unit())
+        ends = _chosen_again(columns, counted, ends, unit())
         columns = counted
     found = find_hard_ends(curator, release, data, columns)
-    return found, _chosen_anew(columns, found, ends, unit())
+    return found, _chosen_again(columns, found, ends, unit())
 
 
-def _chosen_anew(before: list[ColumnDescription], now: list[ColumnDescription], ends: list[Ends], unit: float) -> list[Ends]:
+def _chosen_again(before: list[ColumnDescription], now: list[ColumnDescription], ends: list[Ends], unit: float) -> list[Ends]:
     """Ends of columns, chosen again where the description has changed."""
     return [e if new is old else choose_ends(new, unit) for old, new, e in zip(before, now, ends, strict=True)]
 

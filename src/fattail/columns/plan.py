@@ -21,38 +21,43 @@ class MeanShares:
     ``benchmarks/tuning/columns.py``.
     """
 
-    stages: tuple[float, ...] = (1000.0, 2500.0)
+    n_eps_stages: tuple[float, ...] = (1000.0, 2500.0)
     """``n epsilon`` from which on there is one more stage on the dense grids."""
-    plenty: float = 10_000.0
-    """``n epsilon`` from which on stages are cheap, grids are small and there are as many stages as a double has digits for."""
+    n_eps_plenty: float = 10_000.0
+    """``n epsilon`` from which on stages are cheap and grids are small."""
     plenty_stages: int = 5
-    lost: float = 3e-7
-    """Chance that some stage misses a column that is one spike, from ``n epsilon`` of ``safe`` on (with the public weights at
-    most 1e-6 for numbers up to 1e8), ..."""
-    safe: float = 2000.0
-    lost_few: float = 1e-4
-    """... and below."""
+    """Number of stages there: enough for all digits of a double."""
+    missed: float = 3e-7
+    """Probability that some stage misses a column of one value, from ``n_eps_safe`` on (with the public weights at most 1e-6
+    for numbers up to 1e8)."""
+    n_eps_safe: float = 2000.0
+    missed_few: float = 1e-4
+    """The same probability below ``n_eps_safe``."""
     least_location: float = 0.03
+    """Smallest share of all stages of the location together."""
     most_location: float = 0.5
-    checked: float = 30_000.0
-    """``n epsilon`` from which on it is checked which columns need more than two stages, ..."""
+    """Largest share of all stages together."""
+    n_eps_checked: float = 30_000.0
+    """``n epsilon`` from which on it is checked which columns need more than two stages."""
     check: float = 0.01
-    """... and the share of that."""
-    few: float = 500.0
-    many: float = 10_000.0
-    plentiful: float = 100_000.0
+    """Share of this check."""
+    n_eps_few: float = 500.0
+    n_eps_many: float = 10_000.0
+    n_eps_plentiful: float = 100_000.0
     counts_few: float = 0.40
+    """Share of the counts up to ``n_eps_few``. Between these three sizes the share is interpolated."""
     counts_many: float = 0.28
+    """Share of the counts at ``n_eps_many``."""
     counts_plentiful: float = 0.10
-    """Share of the counts up to ``few``, at ``many``, and from ``plentiful`` on, where second looks count what matters."""
+    """Share of the counts from ``n_eps_plentiful`` on, where second looks count what matters."""
     most_counts: float = 0.6
     """Largest share of the counts in what the location leaves."""
-    barely: float = 200.0
+    n_eps_barely: float = 200.0
     """``n epsilon`` below which a warning says that the answer will be mostly noise."""
-    location_only: float = 100.0
+    n_eps_location_only: float = 100.0
     """``n epsilon`` below which the whole budget goes to the location (an order of magnitude), without an interval."""
     mixed: float = 1.2
-    """Number of releases in the comparison of Laplace and Gaussian plans: Gaussian noise composes better."""
+    """Number of releases that Laplace and Gaussian plans are compared for: Gaussian noise composes better."""
 
 
 SHARES = MeanShares()
@@ -69,18 +74,18 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     multiplier = d / epsilon if pure else math.sqrt(d / 2) * gaussian_multiplier(epsilon, delta)
     rows = n / multiplier
     _warn_of_few_rows(n, rows, multiplier)
-    if rows < SHARES.location_only:
+    if rows < SHARES.n_eps_location_only:
         return None
-    grid = GRID if rows > SHARES.plenty else DENSE_GRID
-    stages = SHARES.plenty_stages if grid is GRID else 1 + sum(rows > least for least in SHARES.stages)
-    stage = grid.stage((SHARES.lost if rows >= SHARES.safe else SHARES.lost_few) / stages) / rows
+    grid = GRID if rows > SHARES.n_eps_plenty else DENSE_GRID
+    stages = SHARES.plenty_stages if grid is GRID else 1 + sum(rows > least for least in SHARES.n_eps_stages)
+    stage = grid.stage((SHARES.missed if rows >= SHARES.n_eps_safe else SHARES.missed_few) / stages) / rows
     location = min(max(stages * (stage if pure else stage**2 / 2), SHARES.least_location), SHARES.most_location)
-    sizes = np.log([SHARES.few, SHARES.many, SHARES.plentiful])
+    sizes = np.log([SHARES.n_eps_few, SHARES.n_eps_many, SHARES.n_eps_plentiful])
     counts = float(np.interp(math.log(rows), sizes, [SHARES.counts_few, SHARES.counts_many, SHARES.counts_plentiful]))
     counts = min(counts, SHARES.most_counts * (1 - location))
-    check = SHARES.check if rows > SHARES.checked else 0.0
+    check = SHARES.check if rows > SHARES.n_eps_checked else 0.0
     mean = 1 - location - counts - check
-    looks_again = rows >= SHARES.few  # below, a second look misses more than it finds
+    looks_again = rows >= SHARES.n_eps_few  # below, a second look misses more than it finds
     names = [f"location {k + 1}" for k in range(stages)]
     power, noise = (2, Laplace) if pure else (1, Gaussian)
     looks = tuple(TopK(name, (location / stages) ** power / (8 * d if pure else 2), count=d) for name in names)
@@ -91,10 +96,10 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
 
 def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:
     """Warn of too few rows, before anything is charged."""
-    wanted = f"{math.ceil(SHARES.barely * multiplier)} rows, or a larger epsilon, would do"
-    if rows < SHARES.location_only:
+    wanted = f"{math.ceil(SHARES.n_eps_barely * multiplier)} rows, or a larger epsilon, would do"
+    if rows < SHARES.n_eps_location_only:
         warn_utility(f"{n} rows are too few for an interval at this budget, only for an order of magnitude; about {wanted}")
-    elif rows < SHARES.barely:
+    elif rows < SHARES.n_eps_barely:
         warn_utility(f"{n} rows barely show where the data lie at this budget; about {wanted}")
 
 

@@ -47,10 +47,10 @@ _CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # of a cell beyond an end
 class TailPrior:
     """Prior weights of the tail shapes, and the error of a shape as a description of a real tail.
 
-    The shapes and their weights, the misfit, the floor and the power of regret are those of the default mean before, which were
-    tuned on laws other than those of its benchmark. The indices up to 1.2, ``doubt``, ``hidden``, ``inside``, ``first_misfit``
-    and ``point_weight`` are new: set by hand while hunting faults on ``column_laws.TUNING``, not by a search. Each can be tried
-    with ``benchmarks/tuning/columns.py``.
+    The shapes and their weights, the misfit, the floor and the power of regret are those of the previous default mean, which
+    were tuned on laws other than those of its benchmark. The indices up to 1.2, ``doubt``, ``hidden``, ``inside``,
+    ``first_misfit`` and ``point_weight`` were set by hand on the tuning laws, ``column_laws.TUNING``, without a search. Each can
+    be tried with ``benchmarks/tuning/columns.py``.
     """
 
     lomax: dict[float, float] = field(
@@ -76,26 +76,28 @@ class TailPrior:
     hidden: float = 0.01
     """Factor of these odds on a side without visible rows."""
     stops: tuple[float, ...] = (4.0, 16.0, 64.0)
+    """Heavy tails may also end at these distances, because a column may have finitely many values."""
     stop_weight: float = 0.6
-    """Heavy tails may also end, at these distances, as those of columns with finitely many values do."""
+    """Weight of a shape that ends, relative to the same shape without an end."""
     lomax_stops: tuple[float, float] = (0.0, 2.5)
     lognormal_stops: tuple[float, float] = (1.5, 2.0)
     """Parameters, first and last, of shapes heavy enough to end."""
     octaves: tuple[int, int] = (-8, 3)
     """Scales of the shapes, from the first to before the last, in octaves of the tail's scale."""
     least_share: float = 1e-8
-    """A shape with less beyond the first edge cannot be seen there."""
+    """A shape with a smaller share beyond the first edge is left out."""
     least_rows: float = 1e-3
     """Least mass of a shape, in rows."""
     realized: float = 0.05
-    """Rows expected beyond the largest that a sample is taken to have."""
+    """Rows expected beyond the largest row that a sample is assumed to have."""
     ruled_out: float = 40.0
     """Log evidence by which a shape may fall short of the best one, halfway through the search for its mass."""
     valley: float = 0.2
     """Width, in Laplace scales, of the round bottom of a likelihood: normal for large counts, Laplace for small ones."""
     misfit: float = 0.15
+    """Relative error of a shape's cells."""
     first_misfit: float = 0.4
-    """Relative error of a shape's cells, and of the first, where the body ends and the tail may not yet have begun."""
+    """Relative error of its first cell, which may still belong to the body."""
     point_weight: float = 0.5
     """Weight of a tail that is one point mass somewhere in a cell."""
     floor: float = 0.25
@@ -197,9 +199,9 @@ class Posterior:
     rows: float
     noise: CountNoise
     kept: NDArray[np.intp]
-    """The shapes that the counts do not rule out, as their numbers in the bank, ..."""
+    """Indices in the bank of the shapes that the counts do not rule out."""
     cells: Floats
-    """... and their cells, mean excesses, and whether they have a mean."""
+    """Cells of these shapes; below, their mean excesses, and whether they have a mean."""
     excess: Floats
     has_mean: NDArray[np.bool_]
     chance: Floats
@@ -311,8 +313,8 @@ class Posterior:
         """
         model = self.cells * self.share[:, None]
         freedom = (_MISFIT * model) ** 2
-        believed = np.where(self.points > 0, 1.0, freedom / (freedom + (self.noise.std / self.rows) ** 2))
-        surplus = believed * (self.counts / self.rows - model)
+        trust = np.where(self.points > 0, 1.0, freedom / (freedom + (self.noise.std / self.rows) ** 2))
+        surplus = trust * (self.counts / self.rows - model)
         return model + surplus, self.excess * self.share[:, None] + surplus @ _CELL_EXCESS.T
 
     def _realized(self, weight: Floats) -> Floats:
@@ -347,7 +349,7 @@ class Tail(NamedTuple):
     square: Floats
     cube: Floats
     realized: Floats
-    """Second moment of the excess that a sample shows."""
+    """Second moment of the excess in a sample."""
 
 
 def _reweighted(P: Floats, height: Floats, counts: Floats, rows: float, noise: CountNoise) -> Floats:

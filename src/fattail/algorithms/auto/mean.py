@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.parts.estimates import Estimate, noise_std, per_column
+from fattail.algorithms.parts.estimates import NORMAL, Estimate, noise_std, per_column
 from fattail.algorithms.parts.pilot import locations_alone
 from fattail.algorithms.registry import registered
 from fattail.columns import Ends, clipped_square, describe, plan_mean, settle_ends
@@ -19,8 +18,6 @@ from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
-
-_NORMAL = float(ndtri(0.975))  # `less` and `more` are two-sided bounds at 95 %
 
 
 @registered(
@@ -44,8 +41,8 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     4. Noisy mean of the rows clipped to the interval, minus the bias.
 
     The interval of the answer holds the mean of the law and the mean of these rows: its spread has the sampling error of the
-    clipped rows as well as what the rows beyond the ends may add. It is infinite where nothing but a point mass is seen, since
-    rows too rare to be seen may have any size, and on a side whose tail may have no mean.
+    clipped rows as well as what the rows beyond the ends may add. It is infinite where nothing but a point mass is visible, since
+    rows too rare to be visible may have any size, and on a side whose tail may have no mean.
 
     *Privacy.* Steps 1, 2 and 4 are one plan; 3 sees releases only. The mean of column j moves by at most the length of its
     interval over n. No assumption on the data.
@@ -83,8 +80,9 @@ def _spread(ends: Ends, mean: float, n: int, noise: float, count_noise: float) -
         return math.inf, math.inf
     clipped = max(clipped_square(ends, mean, noise) - mean**2, 0.0)
     both = (clipped + ends.realized) / n + ends.bias_variance + (count_noise / n * mean) ** 2
-    less, more = (math.sqrt(both + (doubt / _NORMAL) ** 2) for doubt in (ends.doubt_below, ends.doubt_above))
-    return math.inf if ends.open_low else less, math.inf if ends.open_high else more
+    # Doubts are two-sided bounds at 95 %.
+    below, above = (math.sqrt(both + (doubt / NORMAL) ** 2) for doubt in (ends.doubt_below, ends.doubt_above))
+    return math.inf if ends.open_low else below, math.inf if ends.open_high else above
 
 
 def _warn(spread: Floats) -> None:
@@ -92,8 +90,8 @@ def _warn(spread: Floats) -> None:
     unbounded = np.isinf(spread)
     if unbounded.all(axis=1).any():
         warn_utility(
-            f"{int(unbounded.all(axis=1).sum())} of {len(spread)} columns show hardly any row beside one value: "
-            "rows too rare to be seen may have any size, so the interval is infinite"
+            f"{int(unbounded.all(axis=1).sum())} of {len(spread)} columns show hardly any row besides one value: "
+            "rows too rare to be visible may have any size, so the interval is infinite"
         )
     if (unbounded.any(axis=1) & ~unbounded.all(axis=1)).any():
         warn_utility("too few rows hold the answer: a tail may have no mean, so the interval is infinite on its side")
