@@ -64,6 +64,10 @@ class AttackedClient(Attacked):
         return float(client.randomize([1e9 if side else -1e9])[0])
 
 
+RECORDED = {"NamesAboveThreshold"}
+"""Mechanisms that ``audit_statistics.py`` attacks: only whole questions have names."""
+
+
 def number(norm: Any) -> Callable[[Curator, int], Bounded]:
     return lambda curator, side: Bounded(np.array([float(side)]), 1.0, norm)
 
@@ -108,6 +112,7 @@ def mechanisms() -> list[Attacked]:
         Attacked(far, smooth(far), epsilon=1.0, delta=0.05, runs=4000),
     ]
     missing = {m.__name__ for m in kinds(Mechanism)} - {a.mechanism.kind for a in found}
+    missing = set(missing) - RECORDED
     if missing:
         raise LookupError(f"no attack on {sorted(missing)}")
     return found
