@@ -4,8 +4,8 @@
 
 A literal is fine where it is 0 or a power of two (with or without a sign), or stands in an assignment of a module or a class
 that a comment, a string below it or the docstring of the class explains, or is the default of a parameter that the docstring of
-its function lists. A function may say "Parameters are those of `mean`" instead. ``ALLOWED`` holds what is left in files that are
-still to be done: a file may have fewer and never more, and a file that is not listed may have none. ``--write`` lowers
+its function lists, itself or by a paragraph of ``documentation.py`` in the same folder. ``ALLOWED`` holds what is left in files
+that are still to be done: a file may have fewer and never more, and a file that is not listed may have none. ``--write`` lowers
 the numbers.
 """
 
@@ -21,8 +21,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "fattail"
-PATHS = ("algorithms", "columns", "estimators", "losses.py", "robust", "statistics")
+PATHS = ("algorithms", "columns", "estimators", "losses", "robust", "statistics")
 ALLOWED = Path(__file__).with_suffix(".json")
+PLACE = re.compile(r"^\{([a-z_]+)\}$", re.MULTILINE)
 
 
 def is_trivial(value: float) -> bool:
@@ -50,12 +51,22 @@ def explained(body: list[ast.stmt], k: int, lines: list[str], docstring: str) ->
     return False
 
 
-def documented(function: ast.FunctionDef) -> set[int]:
-    """Defaults of parameters that the function's own docstring lists."""
+def paragraphs(folder: Path) -> dict[str, str]:
+    """The shared paragraphs of the docstrings in a folder, by name."""
+    shared = folder / "documentation.py"
+    nodes = ast.walk(ast.parse(shared.read_text(encoding="utf-8"))) if shared.exists() else ()
+    pairs = [pair for node in nodes if isinstance(node, ast.Dict) for pair in zip(node.keys, node.values, strict=True)]
+    return {
+        ast.literal_eval(k): ast.literal_eval(v) for k, v in pairs if isinstance(k, ast.Constant) and isinstance(v, ast.Constant)
+    }
+
+
+def documented(function: ast.FunctionDef, shared: dict[str, str]) -> set[int]:
+    """Defaults of parameters that the docstring of a function lists, with its shared paragraphs."""
     text = ast.get_docstring(function) or ""
+    while (filled := PLACE.sub(lambda found: shared.get(found[1], ""), text)) != text:
+        text = filled
     listed = {name for line in text.splitlines() if " : " in line for name in names_of(line)}
-    if "Parameters are those of `mean`" in text:
-        listed |= {"delta", "confidence"}
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [*zip(positional[::-1], arguments.defaults[::-1], strict=False)]
@@ -73,6 +84,7 @@ def unnamed(path: Path) -> Iterator[tuple[int, float]]:
     text = path.read_text(encoding="utf-8")
     tree, lines = ast.parse(text), text.splitlines()
     fine: set[int] = set()
+    shared = paragraphs(path.parent)
     for scope in (tree, *(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef))):
         docstring = ast.get_docstring(scope) or "" if isinstance(scope, ast.ClassDef) else ""
         for k, node in enumerate(scope.body):
@@ -80,7 +92,7 @@ def unnamed(path: Path) -> Iterator[tuple[int, float]]:
                 fine |= {id(n) for n in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            fine |= documented(node)
+            fine |= documented(node, shared)
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Constant)

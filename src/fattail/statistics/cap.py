@@ -14,12 +14,12 @@ from fattail.statistics.units import OCTAVES, Contributions
 Floats = NDArray[np.float64]
 
 _DOUBT = 1e-3
-"""Chance that noise shows persons in some octave where there are none; it halves with every octave beyond the fullest one, since
-a cap that is twice too large costs twice as much."""
+"""Probability that noise shows persons in some octave where there are none; it halves with every octave beyond the fullest one,
+since a cap that is twice too large costs twice as much."""
 _FURTHER = 6
-"""Octaves beyond the last one seen that may yet hold rows."""
+"""Octaves beyond the last visible one that may hold rows."""
 _UNSEEN = 0.05
-"""Chance that noise hides more persons of one such octave than are allowed for."""
+"""Probability that noise hides more persons of one such octave than are allowed for."""
 _MIDDLES: Floats = (3 * np.exp2(np.arange(OCTAVES)) - 1) / 2
 """Middle of the row numbers of an octave: 1, 2 to 3, 4 to 7 and so on."""
 

@@ -4,11 +4,11 @@ A value clipped to ``[low, high]`` has a relative position x in [0, 1]. Its unit
 three cells as ``x^2``, ``2 x (1 - x)`` and ``(1 - x)^2`` (the Bernstein polynomials of degree 2). The parts are nonnegative and
 add up to the mass, so that adding a unit changes all cells of all groups together by its mass, one. With
 ``t = 2 x - 1``: the sum of the three is the size, the first minus the last the sum of t, and the first plus the last
-minus the middle one the sum of t^2. The sums have sqrt(2) times the noise that they would have alone; half of the budget for
-sizes would double it.
+minus the middle one the sum of t^2. The noise of the sums is sqrt(2) times what it would be without sizes. With a separate
+release of the sizes, for half of the budget, it would be twice as much.
 
-Squares of very many small groups are noise, and noise is what takes the time: those get two cells, ``x`` and ``1 - x``, and their
-squares are predicted from the description of the column.
+For very many small groups the squares would be mostly noise, and drawing that noise takes most of the time. Such groups get two
+cells, ``x`` and ``1 - x``, and their squares are predicted from the description of the column.
 """
 
 from __future__ import annotations

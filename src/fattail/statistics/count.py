@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from fattail.estimators.documentation import documented
 from fattail.privacy import Laplace, PrivacyReport
 from fattail.results.release import Release
 from fattail.statistics.cap import NO_CAP, release_cap
+from fattail.statistics.documentation import QUESTION
 from fattail.statistics.intervals import discrete_laplace_reach, named_count_interval
 from fattail.statistics.partition import NamesAboveThreshold
 from fattail.statistics.plan import RULES
@@ -19,6 +21,7 @@ CAP_SHARE = 0.04
 """Budget of the numbers of persons by octave of their rows, beside one of 1 for the counts: a sixth of epsilon."""
 
 
+@documented(**QUESTION)
 def count(
     data: Any,
     *,
@@ -39,32 +42,21 @@ def count(
 
     Parameters
     ----------
-    data : array, mapping of columns, data frame, path of a CSV or Parquet file, or Dask frame
-    by : column name or array, optional
-        The groups. Each row is in one of them; rows whose group is not in ``groups`` are in none.
-    groups : sequence of names, optional
-        The groups to count. Without it they are found privately, and small ones are not named.
+    {data}
+    {by}
+    {groups}
     person : column name or array, optional
         The unit of privacy is a person with any number of rows, not a row. A person counts once: each group gets the share of
         the person's rows that are in it.
     weight : {"persons", "rows"}
-        With "rows" it is rows that are counted, up to a cap of rows per person that is found privately; the rows that are then
-        estimated to be beyond the cap are added, in proportion.
+        With "rows", rows are counted, up to a cap of rows per person that is found privately. The estimated number of rows beyond
+        the cap is added, in proportion.
     missing : {"error", "zero", "drop"}
         A row without a group raises, or is in no group ("zero" and "drop").
     relation : {"replace-one", "add-remove"}
         With "replace-one" the number of units (rows, or persons) is public: ``count(data)`` is exact and costs nothing.
-    epsilon, delta : float
-        Privacy budget of all groups together. ``delta`` is spent only where groups are found: a group with a single unit is
-        named with probability at most ``delta``.
-    confidence : float
-        Level of the intervals, each by itself.
-    random_state : int, optional
-        Reproducible noise, which is not private.
-    ledger : account, optional
-        Charged before anything is sampled.
-    **source
-        ``delimiter`` and ``quoted_newlines`` of a text file.
+    {budget}
+    {source}
 
     Returns
     -------

@@ -1,9 +1,9 @@
 """From released cells to means and totals with intervals. Public arithmetic only.
 
-What clipping hides differs from group to group. A group's own squares tell: where a tail is cut, the mean excess beyond the
-ends and the clipped second moment grow in about the same proportion (exactly so for power laws with an index below 2). The
-column's predicted bias is therefore scaled by the group's second moment over that of all groups, as far as noise lets it be
-seen; the rest is doubt.
+The bias of clipping differs from group to group. It can be predicted from a group's own second moment: where a tail is cut, the
+mean excess beyond the ends and the clipped second moment grow in about the same proportion (exactly so for power laws with an
+index below 2). The column's predicted bias is therefore multiplied by the ratio of the group's second moment to that of all
+groups, shrunk towards one according to its noise. What remains uncertain widens the interval.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NORMAL = 1.96
 _UNSEEN = 0.25
 """Variance of a group's second moment over that of the column where groups have no squares: scales that differ by a quarter."""
 _PULL = 0.3
-"""Relative error of what ends take from the distance between groups: two groups whose means differ may differ in other ways."""
+"""Relative error of the correction for the distance between groups: two groups whose means differ may differ in other ways."""
 _LEAST = 2.0**-60
 """A second moment below this is rounding."""
 _MOST_TIMES = 16.0
-"""A group's second moment is believed up to so many times that of the column, and down to none."""
+"""A group's second moment is clipped to between zero and this many times that of the column."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class GroupEstimate:
         return times, variance, times * pooled
 
     def _answered(self) -> Floats:
-        """Mean of t in each group, and the one of all groups where a group is too small to tell."""
+        """Mean of t in each group; that of all groups where a group is too small for one of its own."""
         total = float(self.cells.sum.sum()) / max(float(self.cells.size.sum()), 1.0)
         too_small = self.cells.size <= _NORMAL * self.cells.size_noise
         return np.clip(np.where(too_small, total, self.cells.sum / self._size), -1.0, 1.0)
@@ -93,14 +93,14 @@ class GroupEstimate:
 
     @property
     def _pull(self) -> float:
-        """What ends take from the distance between two groups, over what they leave of it.
+        """Part of the distance between two groups that clipping removes, over the part that it leaves.
 
-        Where a group lies elsewhere, its rows move, and those that are cut off stay at the ends.
+        If a group is moved, its rows move with it, except those beyond the ends: they stay at the ends.
         """
         return self.shape.beyond / (1 - self.shape.beyond)
 
     def _pulled_back(self) -> Floats:
-        """By how much the ends pull each group back towards all of them."""
+        """How far clipping moves each group towards the mean of all groups."""
         value = self._answered()
         whole = float(value @ self._size) / float(self._size.sum())
         return np.asarray(self._pull * self.cells.half * (value - whole))
@@ -158,7 +158,7 @@ class GroupEstimate:
         )
 
     def total_intervals(self, confidence: float) -> Floats:
-        """Intervals for the total of a group's units: noise, and what clipping hides."""
+        """Intervals for the total of a group's units: noise, and the uncertain part of the clipping bias."""
         normal, laplace = normal_quantile(confidence), two_laplace_quantile(confidence)
         cells, size = self.cells, self._size
         noise = math.hypot(cells.half * cells.sum_noise, (abs(cells.middle) + abs(self.shape.ends.bias)) * cells.size_noise)

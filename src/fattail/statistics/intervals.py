@@ -84,7 +84,7 @@ def fieller(
     return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
 
-# Closest to one that a confidence can be and still be told from one in floating point; the smallest p-value is what is left.
+# Largest confidence that floating point distinguishes from one; one minus it is the smallest p-value.
 _LARGEST_CONFIDENCE = 1.0 - 1e-15
 
 

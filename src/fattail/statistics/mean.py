@@ -10,6 +10,7 @@ import numpy as np
 
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.auto.mean import adaptive_mean
+from fattail.estimators.documentation import documented
 from fattail.estimators.means import DPMean
 from fattail.privacy import Curator
 from fattail.results.release import Release
@@ -18,6 +19,7 @@ from fattail.rows.frames import is_column
 from fattail.rows.named import NamedColumns
 from fattail.statistics.cap import NO_CAP, release_cap
 from fattail.statistics.cells import release_cells
+from fattail.statistics.documentation import QUESTION
 from fattail.statistics.estimate import GroupEstimate
 from fattail.statistics.intervals import p_value
 from fattail.statistics.labels import Name
@@ -26,6 +28,7 @@ from fattail.statistics.question import NEEDS_BY, SOURCE_OPTIONS, Question, chec
 from fattail.statistics.shape import release_shape
 
 
+@documented(**QUESTION)
 def mean(
     data: Any,
     column: Any = None,
@@ -47,32 +50,14 @@ def mean(
 
     Parameters
     ----------
-    data : array, mapping of columns, data frame, path of a CSV or Parquet file, or Dask frame
+    {data}
         An array of shape (n,), or (n, d) for a mean of each column, needs no ``column``.
     column : str, or list of str for a mean of each
-    by : column name or array, optional
-        The groups. Each row is in one of them; rows whose group is not in ``groups`` are in none.
-    groups : sequence of names, optional
-        Which groups to tell about. Without it they are found privately, and small ones are not named.
-    person : column name or array, optional
-        The unit of privacy is a person with any number of rows, not a row. A person counts once: what is estimated is the mean
-        of the persons' own averages. With groups, the averages are within each group, and a person's weight is split over
-        the groups in proportion to the person's rows in them.
-    weight : {"persons", "rows"}
-        With "rows", a person's weight is the number of the person's rows instead, up to a cap that is found privately.
-    missing : {"error", "zero", "drop"}
-        What a cell does that is no finite number: raise, count as 0, or leave its row out. How many rows are left out is private.
-    relation : {"replace-one", "add-remove"}
-        With "add-remove" the number of rows (of persons) is private, too.
-    epsilon, delta : float
-        Privacy budget of all groups together. ``delta`` is spent only where groups are found: a group with a single unit is
-        named with probability at most ``delta``.
-    confidence : float
-        Level of the intervals, each by itself.
-    random_state : int, optional
-        Reproducible noise, which is not private.
-    ledger : account, optional
-        Charged before anything is sampled.
+    {by}
+    {groups}
+    {person}
+    {weight}
+    {rest}
     **options
         As for ``DPMean``, for a mean over all rows; ``delimiter`` and ``quoted_newlines`` of a text file.
 
@@ -134,6 +119,7 @@ def mean(
     return _grouped(asked, data, _column(data, column), "mean")
 
 
+@documented(**QUESTION)
 def total(
     data: Any,
     column: Any = None,
@@ -152,13 +138,24 @@ def total(
 ) -> Release:
     """Private total of a column, in all or in each group.
 
-    Parameters are those of `mean`. With ``person=`` it is the total of all rows; a person's part in all groups together is
-    bounded, wherever the rows are. The interval is for the total of the table itself, without sampling error. The exception is
-    a total over all rows with a public number of rows, which is the mean times that number.
+    Parameters
+    ----------
+    {data}
+        An array of shape (n,) needs no ``column``.
+    column : str, optional
+    {by}
+    {groups}
+    person : column name or array, optional
+        The unit of privacy is a person with any number of rows, not a row. The total is still that of all rows; what a person
+        adds to all groups together is bounded.
+    {rest}
+    {source}
 
     Returns
     -------
     Release
+        The interval is for the total of the table itself, without sampling error. The exception is a total over all rows with
+        a public number of rows, which is the mean times that number.
 
     Notes
     -----
@@ -188,6 +185,7 @@ def total(
     return _grouped(asked, data, _column(data, column), "total")
 
 
+@documented(**QUESTION)
 def difference(
     data: Any,
     column: Any = None,
@@ -207,7 +205,18 @@ def difference(
 ) -> Release:
     """Private difference of the means of two groups, with an interval and a p-value.
 
-    Parameters are those of `mean`, with two ``groups``.
+    Parameters
+    ----------
+    {data}
+    column : str, optional
+        The column whose means are compared; not needed for an array of shape (n,).
+    by : column name or array
+        The groups. Rows whose group is neither of the two do not count.
+    groups : sequence of two names
+    {person}
+    {weight}
+    {rest}
+    {source}
 
     Returns
     -------

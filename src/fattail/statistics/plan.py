@@ -26,7 +26,7 @@ class GroupRules:
     """Share of the numbers of persons by octave of their rows, where every row counts. At epsilon 1 an octave is seen from about
     200 persons on."""
     lost: float = 4e-6
-    """Chance that some stage of the location misses a column that is one spike."""
+    """Probability that some stage of the location misses a column that is one point mass."""
     two_stages: float = 500.0
     three_stages: float = 1500.0
     """``n epsilon`` from which on there are so many stages on dense grids: with three, 1e9 +- 3 is found."""
@@ -127,12 +127,12 @@ def _warn(n: int, groups: int | None, epsilon: float) -> None:
     if n * epsilon < RULES.location_fails:
         warn_utility(
             f"the number of units, {n}, is too small to find even the location of the data privately at epsilon={epsilon:g}, and "
-            f"intervals will be infinite; about {wanted} units would do"
+            f"intervals will be infinite; about {wanted} units are needed"
         )
     else:
         inside, other = (f" in {groups} groups", ", or fewer groups,") if groups != 1 else ("", "")
         inside = inside if groups else ""
         warn_utility(
             f"{n} units{inside} are few at epsilon={epsilon:g}: noise will be about as large as the spread of the column; "
-            f"{wanted} units{other} would do"
+            f"about {wanted} units{other} are needed"
         )

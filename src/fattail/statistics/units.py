@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 _LARGEST = 2.0**120
 """Larger numbers count as this one where a column is described: octaves end at 2^128, and a tail needs some beyond its start."""
 OCTAVES = 33
-"""Of the number of a person's rows; the last one holds all that are more."""
+"""Octaves of the number of a person's rows; the last one holds all larger numbers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +45,7 @@ class Contributions:
     _codes, _values, _masses : arrays
         Group (-1: none), value and mass (in units of 1 / ONE) of each contribution.
     _chosen : array of indices
-        One contribution of each unit that has any: the voice of the unit where it may give only one value.
+        One contribution of each unit that has any, called its voice: used where a unit may give only one value.
     _names : list or None
         The groups that occur, where they are not declared.
 

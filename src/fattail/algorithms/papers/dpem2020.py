@@ -8,8 +8,8 @@ than splitting), and a released estimate for each number that the paper assumes 
 ================  =========================================  ======================================================
 paper             here                                       where
 ================  =========================================  ======================================================
-tau               ``moment_bound``                           Theorem 2; Algorithm 2, input
-s                 ``s``, ``scale``                           Theorem 2; Algorithm 2, line 1
+tau               ``moment_bound``                           Theorems 2 and 3; Algorithm 2, input
+s                 ``s``, ``scale``                           Theorems 2 and 3; Algorithm 2, line 1
 beta (precision)  ``BETA``, ``math.sqrt(log_d)``             Theorem 2; Algorithm 2, line 1
 epsilon~          ``_epsilon_tilde``                         Algorithm 2, line 1
 zeta              ``failure``                                Algorithm 2, line 1
@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.algorithms.parts.defaults import is_auto
-from fattail.algorithms.parts.em import InBall, LatentFit, Rows, room, run
+from fattail.algorithms.parts.em import InBall, LatentFit, Rows, radius_factor, run
 from fattail.algorithms.parts.em_models import Terms
 from fattail.algorithms.parts.em_problem import LatentProblem
 from fattail.algorithms.parts.estimates import Estimate, Noise, additive, noise_std, per_column
@@ -141,8 +141,8 @@ def local_mean(curator: Curator, data: PrivateData, moment_bound: Any = "auto") 
 
 def _scale_of(magnitude: Floats, share: Floats, error: float, noise: float) -> float:
     """Scale with the smallest sum of squared bias and noise, given noisy shares of rows per octave."""
-    believed = np.where(share > _BELIEVED * error, share, 0.0)
-    bias = np.maximum(magnitude - magnitude[:, None], 0.0) @ believed
+    visible = np.where(share > _VISIBLE * error, share, 0.0)
+    bias = np.maximum(magnitude - magnitude[:, None], 0.0) @ visible
     return float(magnitude[np.argmin(bias**2 + (noise * magnitude) ** 2)])
 
 
@@ -154,8 +154,8 @@ _CLIPPED_EXCESS = 6.0  # clip of the excess of a squared residual, over the nois
 _DEVIATIONS = 3.0  # bound of the excess and of standardized residuals with missing cells, in the smoothed method
 _LEAST_RATIO = 1.2  # least ratio of d to the failure probability: the paper takes its logarithm, which must be positive
 _SHORTEST = 0.2  # least step of the local method
-_SKEW_ROOM = 1.3  # factor of `room` for missing covariates, whose gradients are skewed
-_BELIEVED = 4.5  # standard deviations of the noise that a share of rows must exceed to be used
+_SKEW_FACTOR = 1.3  # further factor of the radius for missing covariates, whose gradients are skewed
+_VISIBLE = 4.5  # standard deviations of the noise that a share of rows must exceed to be used
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,9 @@ def local_em(
 
 def _margin(curator: Curator, data: PrivateData, problem: LatentProblem) -> float:
     """A wider bound as n grows; gradients of missing covariates are skewed and need a wider one."""
-    return _SKEW_ROOM * room(curator, data) if problem.model == "missing_covariates" else room(curator, data, least=1.0)
+    if problem.model == "missing_covariates":
+        return _SKEW_FACTOR * radius_factor(curator, data)
+    return radius_factor(curator, data, least=1.0)
 
 
 def _excess(problem: LatentProblem, data: PrivateData) -> float:
