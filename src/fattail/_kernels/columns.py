@@ -11,7 +11,7 @@ import numpy as np
 from numba import carray, njit
 
 from .dense import FLUSH, JIT, LANES, bound, fold
-from .memory import column_at, room
+from .memory import column_at, stack_array
 from .smooth import MANY, all_values, beyond, far, near, tail_values
 
 STRIP = 512  # rows whose arguments beyond the core are processed together; a multiple of LANES
@@ -32,7 +32,7 @@ def _emptied(lanes):
 
     ``lanes`` is not passed to a function, so the compiler knows that it does not overlap other arrays.
     """
-    sums = carray(room(LANES, 0.0), LANES)
+    sums = carray(stack_array(LANES, 0.0), LANES)
     for k in range(LANES):
         sums[k] = lanes[k]
         lanes[k] = 0.0
@@ -43,7 +43,7 @@ def _emptied(lanes):
 def bound_columns(places, like, r, c, inv_s, edge, out):
     """Add to ``out`` the column sums of ``bound((r v - c) inv_s, edge)``; no c is zero."""
     d, n = places.size, r.size
-    lanes, width = carray(room(LANES, 0.0), LANES), np.uint64(LANES)
+    lanes, width = carray(stack_array(LANES, 0.0), LANES), np.uint64(LANES)
     for k in range(width):
         lanes[k] = 0.0
     for j in range(d):
@@ -73,7 +73,7 @@ def _add_core(v, first, r, c, center, inverse, square, slope, lanes):
 @njit(**JIT)
 def _list(v, r, c, center, inverse, square, noted, many, args, listed):
     """Append to ``args``, without a branch, the arguments of noted rows beyond the core; return how many are listed."""
-    here = carray(room(LANES, 0.0), LANES)
+    here = carray(stack_array(LANES, 0.0), LANES)
     for n in range(many):
         for k in range(np.uint64(LANES)):
             here[k] = argument(v[noted[n] + k], r[noted[n] + k], c, center, inverse)
@@ -84,7 +84,7 @@ def _list(v, r, c, center, inverse, square, noted, many, args, listed):
 
 
 @njit(**JIT)
-def _settle(args, count, square, tail, u, h):
+def _tail_sum(args, count, square, tail, u, h):
     """Return the sum of the tail's values at some arguments."""
     tail_values(args, count, square, tail, u, h)
     total = 0.0
@@ -118,7 +118,7 @@ def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
     """
     d, n = places.size, np.uint64(r.size)
     width, square = np.uint64(LANES), core * core
-    lanes, noted = carray(room(LANES, 0.0), LANES), carray(room(STRIP, np.uint64(0)), STRIP)
+    lanes, noted = carray(stack_array(LANES, 0.0), LANES), carray(stack_array(STRIP, np.uint64(0)), STRIP)
     args, u, h, others = np.empty(MOST), np.empty(MOST), np.empty(MOST), np.empty(MOST)
     for k in range(width):
         lanes[k] = 0.0
@@ -139,7 +139,7 @@ def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
             if many > 0:
                 listed = _list(v, r, c, center, inverse, square, noted, many, args, listed)
                 if listed > np.uint64(STRIP):
-                    total += _settle(args, listed, square, tail, u, h)
+                    total += _tail_sum(args, listed, square, tail, u, h)
                     listed = np.uint64(0)
             if whole < last:
                 added, missed = _add_all(v, whole, last, r, c, center, inverse, square, slope, tail, others, u, h)
@@ -149,5 +149,5 @@ def smooth_columns(places, like, r, c, inv_s, core, slope, tail, out):
             if first % np.uint64(FLUSH) == 0:
                 out[j] += np.int64(total + _emptied(lanes))
                 total = 0.0
-        total += _settle(args, listed, square, tail, u, h)
+        total += _tail_sum(args, listed, square, tail, u, h)
         out[j] += np.int64(total + _emptied(lanes))

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numba import carray, njit
 
-from .memory import address, prefetch, room
+from .memory import address, prefetch, stack_array
 from .products import JIT, dot_block
 
 UNIT = 2.0**30
@@ -24,7 +24,7 @@ FLUSH = 1 << 20  # rows between two flushes of the float accumulators
 TILE = 4096  # columns processed before the next row, so that their sums stay in the cache
 GROUP = 16384  # terms of the rows that are processed together
 LEAST = 16  # least number of rows, for any width
-NEAR = 1 << 13  # bytes ahead that are prefetched
+AHEAD = 1 << 13  # bytes ahead that are prefetched
 LANES = 32  # partial sums of a row's squares
 
 
@@ -119,7 +119,11 @@ def _add_bounded(V, rows, low, size, r, c, inv_s, edge, sums, ahead):
 
     Eight columns of four rows at a time, a cache line each.
     """
-    acc, inverse, center = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
+    acc, inverse, center = (
+        carray(stack_array(TILE, 0.0), TILE),
+        carray(stack_array(TILE, 0.0), TILE),
+        carray(stack_array(TILE, 0.0), TILE),
+    )
     load(c, low, size, center)
     load(inv_s, low, size, inverse)
     for k in range(size):
@@ -149,7 +153,7 @@ def bound_block(V, r, w, y, level, limit, c, inv_s, edge, out):
     """
     n, d = V.shape
     group, sums = max(LEAST, GROUP // d // 4 * 4), np.zeros(d)
-    ahead = NEAR if w is None else group * d * V.itemsize
+    ahead = AHEAD if w is None else group * d * V.itemsize
     for top in range(0, n, group):
         rows = (top, min(top + group, n))
         if w is not None:

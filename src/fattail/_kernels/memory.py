@@ -32,14 +32,14 @@ def address(V, i, j):
 
 
 @njit(cache=True, nogil=True)
-def ask(place, size):
+def prefetch_range(place, size):
     """Prefetch the cache lines of ``size`` bytes from an address on."""
     for line in range(np.uint64(0), np.uint64(size), np.uint64(LINE)):
         prefetch(place + line)
 
 
 @intrinsic(prefer_literal=True)
-def room(typing, size, like):
+def stack_array(typing, size, like):
     """Return a pointer to a constant number of entries of the type of ``like`` on the stack of the caller.
 
     The compiler knows that this memory overlaps nothing else. For `np.empty` it does not, and tests for overlaps before every

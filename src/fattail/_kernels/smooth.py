@@ -11,16 +11,16 @@ import math
 import numpy as np
 from numba import carray, njit
 
-from .dense import FLUSH, GROUP, JIT, LEAST, NEAR, TILE, UNIT, argument, clamp, flush, load, residuals, spill
-from .memory import address, ask, prefetch, room
+from .dense import AHEAD, FLUSH, GROUP, JIT, LEAST, TILE, UNIT, argument, clamp, flush, load, residuals, spill
+from .memory import address, prefetch, prefetch_range, stack_array
 from .vectors import fma
 
 PROBE = 4  # rows that decide which variant to start with
 MANY = 5  # if one argument in so many is beyond the core, it is faster to evaluate the tail polynomial everywhere
 LIST = 512  # arguments beyond the core that are processed together
-THESE = 4 * 8  # arguments that are processed together
-MOST = LIST + THESE
-EIGHTS = TILE // 8 + 1
+BATCH = 4 * 8  # arguments that are processed together
+MOST = LIST + BATCH
+GROUPS_OF_EIGHT = TILE // 8 + 1
 
 
 @njit(**JIT)
@@ -99,7 +99,7 @@ def _add_four(V, i, start, first, size, r0, r1, r2, r3, c, center, inverse, squa
 
 
 @njit(**JIT)
-def _settle(waiting, count, square, tail, acc):
+def _add_tail(waiting, count, square, tail, acc):
     """Add the tail's values of the listed arguments."""
     args, columns, u, h = waiting
     tail_values(args, count, square, tail, u, h)
@@ -110,13 +110,13 @@ def _settle(waiting, count, square, tail, acc):
 
 
 @njit(**JIT)
-def _mend(V, i, start, size, r, c, center, inverse, square, tail, noted, many, waiting, listed, acc):
-    """List, without a branch, the arguments beyond the core in noted eights of columns of four rows.
+def _list_groups(V, i, start, size, r, c, center, inverse, square, tail, noted, many, waiting, listed, acc):
+    """List, without a branch, the arguments beyond the core in the noted groups of eight columns of four rows.
 
     Evaluate them once there are enough; return how many are listed.
     """
     args, columns, _, _ = waiting
-    here = carray(room(THESE, 0.0), THESE)
+    here = carray(stack_array(BATCH, 0.0), BATCH)
     r0, r1, r2, r3 = r[i], r[i + 1], r[i + 2], r[i + 3]
     for n in range(many):
         first = noted[n]
@@ -131,7 +131,7 @@ def _mend(V, i, start, size, r, c, center, inverse, square, tail, noted, many, w
             args[listed], columns[listed] = here[k], first + k // np.uint64(4)
             listed += np.uint64(beyond(here[k], square))
         if listed > LIST:
-            _settle(waiting, listed, square, tail, acc)
+            _add_tail(waiting, listed, square, tail, acc)
             listed = np.uint64(0)
     return listed
 
@@ -153,7 +153,7 @@ def _add_all(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead):
             for i in range(top, bottom):
                 for k in range(many):
                     args[at + k] = argument(V[i, begin + k], r[i], c, c, inv_s, begin + k)
-                ask(address(V, i, begin) + np.uint64(ahead), many * np.uint64(V.itemsize))
+                prefetch_range(address(V, i, begin) + np.uint64(ahead), many * np.uint64(V.itemsize))
                 at += many
             total += all_values(args, at, square, slope, tail, u, h)
             at = np.uint64(0)
@@ -170,10 +170,14 @@ def _add_core(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead)
 
     Eight columns of four rows at a time, a cache line each.
     """
-    acc, inverse, center = carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE), carray(room(TILE, 0.0), TILE)
-    args, columns = carray(room(MOST, 0.0), MOST), carray(room(MOST, np.uint32(0)), MOST)
-    waiting = args, columns, carray(room(MOST, 0.0), MOST), carray(room(MOST, 0.0), MOST)
-    noted = carray(room(EIGHTS, np.uint64(0)), EIGHTS)
+    acc, inverse, center = (
+        carray(stack_array(TILE, 0.0), TILE),
+        carray(stack_array(TILE, 0.0), TILE),
+        carray(stack_array(TILE, 0.0), TILE),
+    )
+    args, columns = carray(stack_array(MOST, 0.0), MOST), carray(stack_array(MOST, np.uint32(0)), MOST)
+    waiting = args, columns, carray(stack_array(MOST, 0.0), MOST), carray(stack_array(MOST, 0.0), MOST)
+    noted = carray(stack_array(GROUPS_OF_EIGHT, np.uint64(0)), GROUPS_OF_EIGHT)
     load(c, low, size, center)
     load(inv_s, low, size, inverse)
     for k in range(size):
@@ -196,8 +200,8 @@ def _add_core(V, rows, low, size, r, c, inv_s, square, slope, tail, sums, ahead)
             many += np.uint64(count > 0)
             total += count
         if many > 0:
-            listed = _mend(V, top, start, size, r, c, center, inverse, square, tail, noted, many, waiting, listed, acc)
-    _settle(waiting, listed, square, tail, acc)
+            listed = _list_groups(V, top, start, size, r, c, center, inverse, square, tail, noted, many, waiting, listed, acc)
+    _add_tail(waiting, listed, square, tail, acc)
     spill(acc, low, size, sums)
     return total
 
@@ -225,7 +229,7 @@ def smooth_block(V, r, w, y, level, limit, c, inv_s, core, slope, tail, out):
     """
     n, d = V.shape
     group, sums, square = max(LEAST, GROUP // d // 4 * 4), np.zeros(d), core * core
-    ahead = NEAR if w is None else group * d * V.itemsize
+    ahead = AHEAD if w is None else group * d * V.itemsize
     crowded = False
     for top in range(0, n, group):
         rows = (top, min(top + group, n))

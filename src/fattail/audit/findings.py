@@ -97,7 +97,7 @@ class Finding:
         ]
         found += [f"differs between neighbors: {name}" for name in self.escapes]
         found += [f"sampled before the charge: {name}" for name in self.early]
-        found += [f"the last bits tell the scale: {name}" for name in self.coarse]
+        found += [f"the last bits reveal a private scale: {name}" for name in self.coarse]
         if self.diverged:
             found.append(f"the sequence of steps depends on a row: {self.diverged}")
         if self.claim is not None and self.epsilon > self.claim[0] * _ROUNDING:

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from fattail._tools.numbers import readable
 from fattail.cli.outputs import EXIT_NOT_WRITTEN, try_to_write
-from fattail.cli.paying import Till
+from fattail.cli.paying import Payment
 from fattail.cli.shared import Screen, emit, note, say
 from fattail.privacy import PrivacyReport
 from fattail.results.card import Card
@@ -47,12 +47,12 @@ class Answer:
         """Add a file to be written with the answer; its path was checked before."""
         self._writers[what] = writer
 
-    def give(self, estimator: Any, till: Till, warned: list[str], **about: Any) -> None:
+    def give(self, estimator: Any, payment: Payment, warned: list[str], **about: Any) -> None:
         """Print the answer and write the files; exit with a code of its own if one of them fails."""
         with _signals_delayed():
-            self._give(estimator, till, warned, about)
+            self._give(estimator, payment, warned, about)
 
-    def _give(self, estimator: Any, till: Till, warned: list[str], about: dict[str, Any]) -> None:
+    def _give(self, estimator: Any, payment: Payment, warned: list[str], about: dict[str, Any]) -> None:
         failures, written = list[str](), list[str]()
 
         def attempted(what: str, action: Callable[[], Any]) -> Any:
@@ -60,7 +60,7 @@ class Answer:
             failures.extend([failed] if failed else [])
             return result
 
-        card = attempted("the card", lambda: Card.of(estimator, account=till.charged, **about))
+        card = attempted("the card", lambda: Card.of(estimator, account=payment.charged, **about))
         heard = self._json or say((card and attempted("the table", lambda: _text(card))) or _numbers_without_card(estimator))
         for what, writer in self._writers.items():
             written += map(str, attempted(what, partial(writer, card)) or ())
@@ -72,7 +72,7 @@ class Answer:
             for text in (*(f"note: {text}" for text in warned), *(f"wrote {path}" for path in written)):
                 note(text)
         if failures or not heard:
-            for text in (*failures, f"the answer was printed; {till.statement}"):
+            for text in (*failures, f"the answer was printed; {payment.statement}"):
                 note(f"fattail: {text}")
             raise typer.Exit(EXIT_NOT_WRITTEN)
 

@@ -16,7 +16,7 @@ import typer
 from fattail._tools.escape import write_csv
 from fattail.cli import outputs
 from fattail.cli.answers import Answer, missing_note
-from fattail.cli.paying import Till
+from fattail.cli.paying import Payment
 from fattail.cli.requests import (
     CLASSIFIERS,
     MODELS,
@@ -46,7 +46,7 @@ from fattail.cli.shared import (
     QuotedNewlines,
     Relation,
     Seed,
-    Spoken,
+    StandardOutput,
     UsageError,
     account_of,
     emit,
@@ -129,16 +129,16 @@ def fit(
         about = {"model": model, "target": target, "columns": columns, "levels": levels, "classes": labels, "missing": missing}
         answer.write(f"the model {output}", lambda page: [save_model(estimator, output, feature_names=rows.names, **about)])
         answer.write(f"the card {beside}", lambda page: page.save(beside))
-    till = Till(account_of(ledger, account), anyway)
-    with till.open():
+    payment = Payment(account_of(ledger, account), anyway)
+    with payment.open():
         coded = levels | ({target: labels} if model in CLASSIFIERS and target else {})
         rows = reading.sparse(len(columns)) if reading.is_sparse else reading.dense(columns, target, coded)
         arguments = rows.arguments(estimator, memory)
         who = {} if person is None else {"person": reading.ids(person)}
-        warned = till.fit(estimator, *(arguments[:1] if model in WITHOUT_TARGET else arguments), quiet=json, **who)
+        warned = payment.fit(estimator, *(arguments[:1] if model in WITHOUT_TARGET else arguments), quiet=json, **who)
     answer.give(
         estimator,
-        till,
+        payment,
         warned,
         names=rows.names,
         title=f"Private {model} model of {target or file.name}",
@@ -194,7 +194,7 @@ def predict(
         return
     table = ([cell] for cell in chain([about["target"] or "component"], predictions()))
     if output is None:
-        write_csv(Spoken(), table)
+        write_csv(StandardOutput(), table)
         return
     with output.open("w", newline="", encoding="utf-8") as stream:
         write_csv(stream, table)

@@ -20,11 +20,11 @@ class StoppedError(Exception):
     """The user stopped a command; the message says what it has cost."""
 
 
-class Till:
-    """The account of one command: it passes the charge on, and remembers it.
+class Payment:
+    """The charge of one command: it is passed on to the account, and remembered.
 
     A fit gives all warnings that follow from public numbers, is charged, and then reads rows. A warning means that the answer
-    would be mostly noise. The till then refuses the charge, and nothing is spent, unless ``anyway`` is set.
+    would be mostly noise. The charge is then refused, and nothing is spent, unless ``anyway`` is set.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Till:
                 self.asked = False
                 raise
 
-    def __deepcopy__(self, memo: Any) -> Till:
+    def __deepcopy__(self, memo: Any) -> Payment:
         """Itself: a copied estimator spends the same budget."""
         return self
 

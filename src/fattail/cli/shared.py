@@ -124,8 +124,8 @@ def say(text: str) -> bool:
     return False
 
 
-class Spoken:
-    """Standard output as something to write to; see `say`."""
+class StandardOutput:
+    """Standard output as a stream to write to; see `say`."""
 
     def write(self, text: str) -> None:
         if not say(text):

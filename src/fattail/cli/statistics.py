@@ -11,7 +11,7 @@ import typer
 import fattail
 from fattail.cli import outputs
 from fattail.cli.answers import Answer, missing_note
-from fattail.cli.paying import Till
+from fattail.cli.paying import Payment
 from fattail.cli.requests import check_different, estimator_of
 from fattail.cli.rows import Reading
 from fattail.cli.shared import (
@@ -46,18 +46,18 @@ from fattail.statistics.question import MISSING
 Column = Annotated[str, typer.Option("--column", "--columns", "-c", help="The column.")]
 
 
-class Asked:
-    """A statistic in the form of an estimator, for the till."""
+class StatisticFit:
+    """A statistic in the form of an estimator, for `Payment`."""
 
     def __init__(self, function: Any, data: Path, **options: Any) -> None:
         self._function, self._data, self._options = function, data, options
         self.release: Release | None = None
 
-    def set_params(self, **options: Any) -> Asked:
+    def set_params(self, **options: Any) -> StatisticFit:
         self._options |= options
         return self
 
-    def fit(self) -> Asked:
+    def fit(self) -> StatisticFit:
         try:
             self.release = self._function(str(self._data), **self._options)
         except ValueError as error:
@@ -155,13 +155,13 @@ def mean(
     answer = _answer(file, card, ledger, json)
     options = {"epsilon": epsilon, "delta": delta, "method": method, "random_state": seed}
     estimator = estimator_of("DPMean", (), **options).set_params(confidence=confidence)
-    till = Till(account_of(ledger, account), anyway)
-    with till.open():
+    payment = Payment(account_of(ledger, account), anyway)
+    with payment.open():
         rows = Reading(file, missing, delimiter, quoted_newlines, json).dense(names)
-        warned = till.fit(estimator, *rows.arguments(estimator, memory), quiet=json)
+        warned = payment.fit(estimator, *rows.arguments(estimator, memory), quiet=json)
     answer.give(
         estimator,
-        till,
+        payment,
         warned,
         names=names,
         title=f"Private means of {file.name}",
@@ -294,15 +294,15 @@ def _ask(
 ) -> None:
     """One question, one charge, one answer."""
     answer = _answer(file, card, ledger, json)
-    till = Till(account_of(ledger, account), anyway)
-    asked = Asked(function, file, **about)
-    with till.open():
-        warned = till.fit(asked, quiet=json)
+    payment = Payment(account_of(ledger, account), anyway)
+    asked = StatisticFit(function, file, **about)
+    with payment.open():
+        warned = payment.fit(asked, quiet=json)
     assert asked.release is not None
     what, facts = function.__name__, {k: about[k] for k in ("column", "by", "person") if about.get(k) is not None}
     answer.give(
         asked.release,
-        till,
+        payment,
         warned,
         names=[str(about["column"])] if what in ("mean", "total") and about["by"] is None else None,
         title=f"Private {what} of {file.name}" + ("" if about["by"] is None else f" by {about['by']}"),

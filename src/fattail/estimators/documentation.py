@@ -38,7 +38,7 @@ the unit a person with all their rows, and ``relation="add-remove"`` makes the n
 Parameters
 ----------
 X : array, frame or CSR matrix of shape (n, d), or a source of rows
-    Rows are people.
+    A row is a person, unless ``person`` says otherwise.
 y : array of shape (n,) or column name
     {target}
 {person}

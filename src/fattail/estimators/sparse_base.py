@@ -60,7 +60,7 @@ USED_BY = {
 # Noise of selecting ``sparsity`` of d columns, as a share of the rows, above which the relative error of coefficients was at
 # least one half: 3 and 10 of 50 and 500 uniform columns, t(3) noise and labels, 100 to 10,000 rows.
 MOST_NOISE = {**dict.fromkeys(ALGORITHMS, 0.04), "auto": 0.06, "iht_squared": 0.012, "two_stage": 0.012}
-# Least value of that noise: finding the scales of features and responses costs so much.
+# Least value of that noise: the price of finding the scales of features and responses.
 LEAST_LOOKS = {**dict.fromkeys(ALGORITHMS, 5.0), "auto": 8.0}
 # Largest coefficient that is returned: its square is a finite float, so that predictions and norms do not overflow.
 LARGEST = 1e150

@@ -162,7 +162,7 @@ class Balance:
     @property
     def admitted(self) -> bool:
         """Whether some route has room for all charges."""
-        return any(self._room(self.epsilon))
+        return any(self._routes_with_room(self.epsilon))
 
     @property
     def spent(self) -> float:
@@ -175,7 +175,7 @@ class Balance:
             high = min(high, epsilon_of(self.cost, self.delta))
         if high == math.inf:
             high = max(self.epsilon, 1.0)
-            while not any(self._room(high)):
+            while not any(self._routes_with_room(high)):
                 high *= 2
                 if high > 1e6:
                     return math.inf
@@ -184,7 +184,7 @@ class Balance:
             mid = (low + high) / 2
             if not low < mid < high:  # adjacent floats
                 break
-            low, high = (low, mid) if any(self._room(mid)) else (mid, high)
+            low, high = (low, mid) if any(self._routes_with_room(mid)) else (mid, high)
         return high
 
     def _price(self, cost: Cost, claim: Claim | None) -> Claim:
@@ -198,7 +198,7 @@ class Balance:
     def _addition_delta(self) -> float:
         return KINDS[self.kind].addition * self.delta * (1 + _TOLERANCE)
 
-    def _room(self, epsilon: float) -> tuple[bool, ...]:
+    def _routes_with_room(self, epsilon: float) -> tuple[bool, ...]:
         """For each route, whether an account with this epsilon would hold all charges."""
         shares, cost = KINDS[self.kind], self.cost
         addition = self.added[0] <= epsilon * (1 + _TOLERANCE) and self.added[1] <= self._addition_delta

@@ -43,7 +43,7 @@ def sum_over_blocks(data: PrivateData, partial: Partial, rows: Fold | Sample | N
     chunks = data._chunks(fold)
     # Where the rows are not in this process (or belong to persons) the source runs the job.
     result = data._source.sum(job, 0, data._source.n, mask) if chunks is None else job(chunks, 0, mask)
-    return partial(data._nobody()) if result is None else result
+    return partial(data._empty_block()) if result is None else result
 
 
 @dataclass(frozen=True, eq=False)

@@ -233,9 +233,9 @@ class PrivateData:
             return None
         return self._source.read(0, self._source.n) if fold is None else self._source.read_alike()
 
-    def _nobody(self) -> Block:
+    def _empty_block(self) -> Block:
         """A block without rows."""
-        block: Block = self._source.nobody()
+        block: Block = self._source.empty_block()
         return block if self._chosen is None else block.narrowed(self._chosen)
 
     def _narrowed(self, compute: Callable[[Block], NDArray[Any]]) -> Callable[[Block], NDArray[Any]]:
@@ -270,7 +270,7 @@ class PrivateData:
             stretches = (order[a : a + self._block_rows] for a in range(0, len(order), self._block_rows))
             chunks = ((X[part], None if y is None else y[part]) for part in stretches)
         parts = [compute(piece.block()) for piece in cut(chunks, 0, self._block_rows)]
-        return np.concatenate(parts or [compute(self._source.nobody())])
+        return np.concatenate(parts or [compute(self._source.empty_block())])
 
     def _gather_rows(self, compute: Callable[[Block], NDArray[Any]], fold: Fold) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Values of each row of a fold, in its secret order, and the share of each row in its person."""

@@ -260,13 +260,13 @@ class Persons(Source):
         places = self._place if who is None else self._place[who]
         parts = [compute(piece.block()) for piece in self._pieces(None if who is None else places, rows)]
         # Pieces come by place.
-        return np.concatenate(parts or [compute(self.nobody())])[np.argsort(np.argsort(places))]
+        return np.concatenate(parts or [compute(self.empty_block())])[np.argsort(np.argsort(places))]
 
     def rows_in(self, fold: Fold) -> tuple[Block, NDArray[np.float64]]:
         """All rows of a fold's persons, in their secret order, and the share of each row in its person."""
         who = self._place[fold.positions(self.n)]
         counts = np.diff(self._starts)[who]
-        return self.block(who) if len(who) else self.nobody(), np.repeat(1.0 / counts, counts)
+        return self.block(who) if len(who) else self.empty_block(), np.repeat(1.0 / counts, counts)
 
     def column(self, j: int) -> Persons:
         """One column; a person's rows without a cell in it are dropped."""

@@ -153,7 +153,7 @@ class Source(ABC):
         """The same rows with missing cells as 0."""
         raise NotImplementedError
 
-    def nobody(self) -> Any:
+    def empty_block(self) -> Any:
         """A block without rows, for an empty fold."""
         from fattail.rows.passes import Block
 
@@ -271,8 +271,8 @@ def sum_of_parts(parts: Iterable[Sums | None]) -> Sums | None:
 def in_memory(source: Source) -> Chunk:
     """All rows of a source in one array, dense or CSR."""
     assert isinstance(source, Reader)
-    nobody = source.nobody()  # for a table without rows
-    chunks = list(source.read_alike()) or [(nobody.X, nobody.y)]
+    empty_block = source.empty_block()  # for a table without rows
+    chunks = list(source.read_alike()) or [(empty_block.X, empty_block.y)]
     rows = [X.dense() if isinstance(X, Columns) else X for X, _ in chunks]
     targets = [y for _, y in chunks if y is not None]
     whole = rows[0] if len(rows) == 1 else sparse.vstack(rows, "csr") if source.is_sparse else np.concatenate(rows)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.parts.em_units import LatentUnits, shrink
+from fattail.algorithms.parts.em_units import LatentUnits, project_rows
 from fattail.algorithms.registry import registered
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Gram, symmetric
@@ -53,7 +53,7 @@ class ClusterConstants:
     diagonal: tuple[float, float, float] = (0.1, 0.65, 0.25)
     """Parts of counts, means and variances in a row's squared length; a spherical variance averages over columns."""
     first_radius: float = 1.1
-    first_room: float = 0.3
+    first_offset: float = 0.3
     """Radius of first moments in standard deviations: the first times the root of d, plus the second."""
     second_radius: float = 2.0
     """Radius of second moments, over the root of 2 d, which is their deviation."""
@@ -172,11 +172,11 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
 
     moments = symmetric(curator.release(gram, Gram(radius=c.gram_radius * math.sqrt(d), scale=scale, center=center).mean(data)))
     if spherical:
-        axes, widths = _principal(moments, K)
+        axes, widths = _principal_directions(moments, K)
     else:
         sizes = np.sqrt(np.maximum(np.diag(moments), c.least_moment))  # finer than octaves
         scale, moments = scale * sizes, moments / np.outer(sizes, sizes)
-        axes, widths = _telling(curator, lines, data, standard, moments, K)
+        axes, widths = _separating_directions(curator, lines, data, standard, moments, K)
     spread = _spread_along(axes, moments)
     on_map = _map(curator, cells, data, lambda b: _kernels.product(standard(b), axes) / spread, widths, K)
 
@@ -210,7 +210,7 @@ def _m_step(
     """New weights, means and variances from one release around the old ones."""
     c = CONSTANTS
     (K, d), (a0, a1, a2) = old.means.shape, (math.sqrt(a) for a in (c.spherical if spherical else c.diagonal))
-    first, second = c.first_radius * math.sqrt(d) + c.first_room, c.second_radius * math.sqrt(2.0 * d)
+    first, second = c.first_radius * math.sqrt(d) + c.first_offset, c.second_radius * math.sqrt(2.0 * d)
     spread = np.sqrt(old.variances)
 
     def rows(block: Block) -> tuple[Floats, None]:
@@ -219,8 +219,8 @@ def _m_step(
         parts = [a0 * R]
         for k in range(K):
             U = (Z - old.means[k]) / spread[k]
-            parts.append((a1 / first) * R[:, [k]] * shrink(U, first))
-            parts.append((a2 / second) * R[:, [k]] * shrink(U * U - 1.0, second))
+            parts.append((a1 / first) * R[:, [k]] * project_rows(U, first))
+            parts.append((a2 / second) * R[:, [k]] * project_rows(U * U - 1.0, second))
         return np.column_stack(parts), None
 
     bounded = Ball(radius=1.0).mean(data, rows, width=K * (1 + 2 * d))
@@ -238,7 +238,7 @@ def _m_step(
     return Clusters(count / count.sum(), old.means + np.clip(shift, -c.longest, c.longest) * spread, variances)
 
 
-def _principal(moments: Floats, K: int) -> tuple[Floats, Floats]:
+def _principal_directions(moments: Floats, K: int) -> tuple[Floats, Floats]:
     """Directions along which spherical clusters differ (d, m), and the clusters' width there.
 
     The smallest eigenvalue is the clusters' own variance, what exceeds it is due to their means.
@@ -251,14 +251,13 @@ def _principal(moments: Floats, K: int) -> tuple[Floats, Floats]:
     return vectors[:, top], np.minimum(np.sqrt(values[0] / values[top]), CONSTANTS.widest / K)
 
 
-def _telling(
+def _separating_directions(
     curator: Curator, release: Gaussian, data: PrivateData, standard: Callable[[Block], Floats], moments: Floats, K: int
 ) -> tuple[Floats, Floats]:
-    """The same for diagonal clusters in columns of unit variance, where eigenvectors may miss clusters that differ in one
-    column only.
+    """Directions along which diagonal clusters differ, and the clusters' width there, for columns of unit variance.
 
-    Eigenvectors and axes are candidates; a histogram along each says whether K clusters explain it
-    better than one normal.
+    Eigenvectors are candidates. So are axes, because eigenvectors may miss clusters that differ in one column only. A histogram
+    along each candidate says whether K clusters explain it better than one normal.
     """
     c, d = CONSTANTS, data.d
     candidates = np.column_stack([np.linalg.eigh(moments)[1][:, ::-1][:, :K], np.eye(d)])
@@ -290,13 +289,13 @@ def _spread_along(axes: Floats, moments: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ik,kj->j", axes, moments, axes), CONSTANTS.least_moment)))
 
 
-def _middles(cells: int) -> Floats:
+def _cell_centers(cells: int) -> Floats:
     return np.asarray(((np.arange(cells) + 0.5) / cells * 2.0 - 1.0) * CONSTANTS.reach)
 
 
 def _line_gain(counts: Floats, K: int) -> tuple[float, float]:
     """Gain in log-likelihood of K clusters over one normal on a line, and their width relative to the spread."""
-    points = _middles(CONSTANTS.line_cells)[:, None]
+    points = _cell_centers(CONSTANTS.line_cells)[:, None]
     if np.count_nonzero(counts) <= K:
         return 0.0, 1.0
     share = counts / counts.sum()
@@ -326,7 +325,7 @@ def _map(
     bounded = Histogram(int(np.prod(shape))).counts(data, codes)
     noise = curator.noise(release, bounded.sensitivity)
     counts = curator.release(release, bounded)[0]
-    points = np.stack(np.meshgrid(*map(_middles, shape), indexing="ij"), axis=-1).reshape(-1, len(shape))
+    points = np.stack(np.meshgrid(*map(_cell_centers, shape), indexing="ij"), axis=-1).reshape(-1, len(shape))
     keep = counts > c.map_noise * noise
     if keep.sum() < 2 * K:
         warn_utility("the noise hides the clusters: more rows, a larger epsilon or fewer components are needed")

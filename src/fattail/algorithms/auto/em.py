@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
-from fattail.algorithms.parts.em import InBall, LatentFit, Schedule, mixture_start, regressions_start, room, run
+from fattail.algorithms.parts.em import InBall, LatentFit, Schedule, mixture_start, radius_factor, regressions_start, run
 from fattail.algorithms.parts.em_models import Terms, missing_terms, mixture_terms, regressions_terms
 from fattail.algorithms.parts.em_units import LatentUnits, column_moments, response, whitener
 from fattail.algorithms.registry import registered
@@ -41,7 +41,7 @@ class EMConstants:
     schedule : Schedule
         Steps and their shares of the budget.
     ball : float
-        Radius of a gradient, in units of a typical residual, before `room` widens it.
+        Radius of a gradient, in units of a typical residual, before `radius_factor` widens it.
     excess : float
         Largest excess of a squared residual that counts for the noise level, over the noise level.
     units, centered_units : float
@@ -89,7 +89,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
     variance. The origin is the center of the model, so rows are not centered.
     """
     c, schedule = CLUSTERS, CLUSTERS.schedule
-    bounding = InBall(c.ball * room(curator, data), c.excess * math.sqrt(2.0 / data.d))
+    bounding = InBall(c.ball * radius_factor(curator, data), c.excess * math.sqrt(2.0 / data.d))
     known = None if noise_scale is None else noise_scale**2
     size, start = TopK("row length", c.units), Gaussian("second moments", c.start)
     curator.plan(size, start, *schedule.mechanisms)
@@ -119,7 +119,7 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     beta as top eigenvector, and each row's weight in that matrix is at most 1/2.
     """
     c, d, schedule = REGRESSIONS, data.d, REGRESSIONS.schedule
-    bounding = InBall(c.ball * room(curator, data), c.excess)
+    bounding = InBall(c.ball * radius_factor(curator, data), c.excess)
     known = None if noise_scale is None else noise_scale**2
     units = LatentUnits(d + 1, c.centered_units if fit_intercept else c.units, fit_intercept)
     gram, start = Gaussian("covariate moments", c.moments), Gaussian("spectral start", c.start)
@@ -166,7 +166,7 @@ def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float |
     so no other start is needed.
     """
     c, d, schedule = MISSING, data.d, MISSING.schedule
-    bounding = InBall(c.ball * room(curator, data), c.excess)
+    bounding = InBall(c.ball * radius_factor(curator, data), c.excess)
     known = None if noise_scale is None else noise_scale**2
     units = LatentUnits(d + 1, c.centered_units if fit_intercept else c.units, fit_intercept)
     moments = Gaussian("covariate moments", c.moments)

@@ -69,7 +69,7 @@ PRECISION = 4.6
 FAR = 1e3
 # Algorithm 1: exponent of the number of blocks, shares of the three stages, radius of a ball in standard deviations of the
 # fits, and the ridge penalty that makes the fit of a small block unique. Set by hand in the first version.
-BLOCKS, STAGES, SPREAD, PULL = 0.6, (0.2, 0.25, 0.39), 1.5, 1e-3
+BLOCKS, STAGES, SPREAD, RIDGE = 0.6, (0.2, 0.25, 0.39), 1.5, 1e-3
 
 
 @registered(
@@ -218,13 +218,13 @@ def sample_aggregate(
     return problem.solution(problem.move(w, np.zeros(p), 0.0, REACH), 1)
 
 
-def _newton(problem: Problem, table: Floats, shares: Floats, steps: int = 15, pull: float = PULL) -> Floats:
+def _newton(problem: Problem, table: Floats, shares: Floats, steps: int = 15, penalty: float = RIDGE) -> Floats:
     """Minimize the loss of one block by a fixed number of Newton steps with a little ridge; not private."""
     table = np.where(np.isfinite(table), table, 0.0)
     z, y, loss = table[:, :-1], table[:, -1], problem.fixed_loss
     weights = shares * problem.frame.weights(np.einsum("ij,ij->i", z, z))
     persons = shares.sum()
-    w, ridge = np.zeros(problem.p), np.diag(problem.ridge + pull)
+    w, ridge = np.zeros(problem.p), np.diag(problem.ridge + penalty)
     for _ in range(steps):
         prediction = z @ w
         slope = weights * loss.derivative(prediction, y)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.em_models import Terms
-from fattail.algorithms.parts.em_units import bounded_size, lengths, response, shrink
+from fattail.algorithms.parts.em_units import bounded_size, lengths, project_rows, response
 from fattail.algorithms.parts.scale import magnitude_quantile
 from fattail.privacy import Bounded, Curator, Fold, Gaussian, TopK
 from fattail.robust import Ball, Gram, symmetric
@@ -36,7 +36,7 @@ class LoopConstants:
     """Least and largest factor by which one step may change the noise level, so that noise cannot make it useless."""
     length_quantile: float = 0.6
     """Quantile of row lengths that sets the ball of second moments."""
-    length_room: float = 1.3
+    length_factor: float = 1.3
     """Radius of that ball over the quantile."""
     least_top: float = 0.01
     """Least top eigenvalue over the squared length: noise can make the released one negative."""
@@ -59,9 +59,9 @@ class LoopConstants:
     """Noise level over the response's power at the start: a model that explains five sixths of it."""
     least_slope: float = 0.3
     """Least squared length of the start over the response's power."""
-    least_room: float = 0.7
-    most_room: float = 2.0
-    """Range of `room`."""
+    least_factor: float = 0.7
+    most_factor: float = 2.0
+    """Range of `radius_factor`."""
 
 
 CONSTANTS = LoopConstants()
@@ -112,7 +112,7 @@ class InBall:
         def rows(block: Block) -> tuple[Floats, None]:
             gradient, excess = terms(block)
             clipped = np.clip(excess / self.excess, -1.0, 1.0)
-            return np.column_stack([shrink(gradient, radius) * (outer / radius), inner * clipped]), None
+            return np.column_stack([project_rows(gradient, radius) * (outer / radius), inner * clipped]), None
 
         unit = np.append(np.full(width, radius / outer), self.excess / inner)
         return Ball(radius=1.0).mean(data, rows, fold, width=width + 1) * unit
@@ -178,7 +178,7 @@ def mixture_start(curator: Curator, size: TopK, start: Gaussian, data: PrivateDa
     """Direction, length and noise level from private second moments of rows, projected to a ball of private radius."""
     c = CONSTANTS
     length = bounded_size(magnitude_quantile(curator, size, data, lambda b: lengths(b.X), c.length_quantile))
-    values, vectors = np.linalg.eigh(symmetric(curator.release(start, Gram(radius=c.length_room * length).mean(data))))
+    values, vectors = np.linalg.eigh(symmetric(curator.release(start, Gram(radius=c.length_factor * length).mean(data))))
     top = max(float(values[-1]), c.least_top * length**2)
     # In one dimension second moments cannot separate signal and noise; the steps do.
     rest = float(np.mean(values[:-1])) if data.d > 1 else c.noise_of_one * top
@@ -216,7 +216,7 @@ def regressions_start(
     return direction * math.sqrt(max(power - variance, c.least_slope * power)), variance
 
 
-def room(curator: Curator, data: PrivateData, least: float = CONSTANTS.least_room) -> float:
+def radius_factor(curator: Curator, data: PrivateData, least: float = CONSTANTS.least_factor) -> float:
     """Radius of a ball over the length of a typical row: wider balls have less bias, and with large n their noise is
     affordable."""
-    return float(min(max((data.n * curator.epsilon / (1000 * data.d)) ** 0.25, least), CONSTANTS.most_room))
+    return float(min(max((data.n * curator.epsilon / (1000 * data.d)) ** 0.25, least), CONSTANTS.most_factor))

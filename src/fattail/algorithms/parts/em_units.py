@@ -21,7 +21,7 @@ from fattail.rows.data import Block, PrivateData
 Floats = NDArray[np.float64]
 
 
-def shrink(V: Floats, radius: float) -> Floats:
+def project_rows(V: Floats, radius: float) -> Floats:
     """Rows projected to the ball of ``radius``, for accuracy; the privacy bound is the robustifier after it."""
     length = lengths(V)
     return np.asarray(V * np.minimum(1.0, radius / np.fmax(length, TINY))[:, None])
@@ -168,10 +168,10 @@ def column_moments(
         Z = (stacked(block, columns) - center) / scale
         seen = ~np.isnan(Z)
         Z = np.where(seen, np.clip(Z, -c.cell_clip, c.cell_clip), 0.0)
-        square = shrink(np.where(seen, Z * Z - 1.0, 0.0), second) / second
+        square = project_rows(np.where(seen, Z * Z - 1.0, 0.0), second) / second
         parts = [square * squares, observed * seen.mean(axis=1)]
         if centered:
-            parts.append(shrink(Z, first) * (means / first))
+            parts.append(project_rows(Z, first) * (means / first))
         return np.column_stack(parts), None
 
     width = columns + 1 + columns * centered
