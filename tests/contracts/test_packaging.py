@@ -14,12 +14,22 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = ("typer", "rich", "matplotlib")
 
-# None in sys.modules makes an import fail as if the package were not installed.
-BLOCKED = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS!r}))\n"
+FRAMES = ("pandas", "polars", "pyarrow")
+
+# Imports fail as if the packages were not installed. None in ``sys.modules`` would be found there by other libraries.
+BLOCKED = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Absent())
+"""
 
 
-def run(code):
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", BLOCKED + code], capture_output=True, text=True)
+def run(code, absent=EXTRAS):
+    code = BLOCKED.format(absent=absent) + code
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
 
 
 def test_without_extras_the_core_works_and_the_rest_says_how_to_get_them():
@@ -53,8 +63,8 @@ sys.exit(main(["doctor"]))
 
 def test_without_the_libraries_of_frames_what_needs_them_says_so(tmp_path):
     (tmp_path / "rows.parquet").write_bytes(b"PAR1")
-    found = run(f"""
-sys.modules.update(dict.fromkeys(("pandas", "polars", "pyarrow")))
+    found = run(
+        f"""
 import numpy as np, fattail
 x = np.arange(1000.0)
 release = fattail.mean({{"x": x, "g": x > 500}}, "x", by="g", groups=[False, True], random_state=0)
@@ -65,7 +75,9 @@ for use in (release.to_frame, summary.to_frame, lambda: fattail.mean(path, "x"),
         use()
     except ImportError as error:
         print(error)
-""")
+""",
+        EXTRAS + FRAMES,
+    )
     pandas, pyarrow = (
         f"this needs {name}, which is not installed: pip install 'fattail[frames]'" for name in ("pandas", "pyarrow")
     )

@@ -171,7 +171,7 @@ print(draws(), *(os.read(read, 10_000).decode() for read, _ in ends), sep="\\n")
 
 
 def test_the_self_test_catches_planted_faults(monkeypatch):
-    """Odd residues too rare by 4.5 %, as in a published version of the sampler, and scales too small by a fifth."""
+    """Odd residues too rare by 4.5 %, as in a published version of the sampler, and scales too small by a quarter."""
     rng, honest = np.random.default_rng(0), selftest.discrete_gaussian
 
     def biased(value, scale):
@@ -179,7 +179,7 @@ def test_the_self_test_catches_planted_faults(monkeypatch):
         return np.where((draws % 2 == 1) & (rng.random(value.size) < 0.09), again, draws)
 
     monkeypatch.setattr(selftest, "discrete_gaussian", biased)
-    with audit.weakened(0.8):
+    with audit.weakened(0.75):
         assert {check.name for check in selftest.self_test() if check.ok} == {"low bits"}
 
 
