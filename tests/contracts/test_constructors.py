@@ -64,3 +64,35 @@ def test_a_parameter_that_was_ignored_would_be_found(monkeypatch):
     monkeypatch.setattr(fattail.DPMean, "_used_by", {})
     with pytest.raises(AssertionError, match="moment_bound"):
         test_a_parameter_changes_the_answer_or_is_refused("DPMean", "auto")
+
+
+FUNCTIONS = [fattail.count, fattail.mean, fattail.total, fattail.difference]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_functions_take_data_and_column_by_place_and_options_by_name(function):
+    parameters = inspect.signature(function).parameters.values()
+    by_place = [p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    assert by_place == ["data", "column"][: len(by_place)]
+
+
+TABLE = {"x": Y, "group": (Y > 0).astype(int), "person": np.arange(N) // 2}
+QUESTIONS = {
+    "mean of an array": lambda **o: fattail.mean(Y, **o),
+    "mean": lambda **o: fattail.mean(TABLE, "x", **o),
+    "mean by groups": lambda **o: fattail.mean(TABLE, "x", by="group", groups=[0, 1], **o),
+    "mean of persons": lambda **o: fattail.mean(TABLE, "x", person="person", **o),
+    "total": lambda **o: fattail.total(TABLE, "x", **o),
+    "count": lambda **o: fattail.count(TABLE, by="group", groups=[0, 1], **o),
+    "public count": lambda **o: fattail.count(TABLE, **o),
+    "difference": lambda **o: fattail.difference(TABLE, "x", by="group", groups=[0, 1], **o),
+}
+
+
+@pytest.mark.parametrize("option", [{"delimiter": ";"}, {"quoted_newlines": True}], ids=str)
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_options_of_text_files_are_refused_for_other_tables(name, option):
+    budget = fattail.Budget(9.0, 1e-3)
+    with pytest.raises(ValueError, match="delimiter and quoted_newlines are for text files"):
+        QUESTIONS[name](ledger=budget, **option)
+    assert not budget.history

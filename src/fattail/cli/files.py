@@ -27,6 +27,7 @@ from scipy import sparse
 
 from fattail.cli.parquet import DamagedError, ParquetRows, TypeRefusedError
 from fattail.cli.spool import DenseRows, SparseRows
+from fattail.rows.named import ending_of, separator
 from fattail.rows.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
 
 SPARSE = (".svm", ".svmlight", ".libsvm")
@@ -42,21 +43,13 @@ class FileError(ValueError):
     """A file that cannot be used as asked; the message is one line and holds no cell."""
 
 
-def suffix(path: Path) -> str:
-    """Format of a file by its name: ".csv", ".parquet", ...; the ending of compression is skipped."""
-    endings = [s.lower() for s in path.suffixes]
-    if endings and endings[-1] == ".gz":
-        endings.pop()
-    return endings[-1] if endings else ""
-
-
 def header(path: Path, delimiter: str | None = None, *, quoted_newlines: bool = False) -> tuple[str, ...]:
     """Column names of a CSV or Parquet file.
 
     A first line with a number in it is not a header, and is refused.
     """
     with _reading(path) as (stream, _):
-        if suffix(path) == ".parquet":
+        if ending_of(path) == ".parquet":
             return ParquetRows(path, (), ()).names
         return _header(path, records(stream, separator(path, delimiter), quoted_newlines))[0]
 
@@ -100,7 +93,7 @@ def open_table(
     parsers = [level_parser(levels[c]) if levels and c in levels else float for c in columns]
     finite, fill = np.ones(len(columns), dtype=bool), np.nan if missing == "drop" else 0.0
     with _reading(path) as (stream, share):
-        if suffix(path) == ".parquet":
+        if ending_of(path) == ".parquet":
             file = ParquetRows(path, columns, parsers, fill)
             find(columns, file.names, path)
             for ok, done in file.checked():
@@ -203,14 +196,6 @@ def find(columns: Sequence[str], known: Sequence[str], path: Path) -> None:
             raise FileError(f"{path} has no column {name!r}{hint}")
 
 
-def separator(path: Path, delimiter: str | None) -> bytes:
-    """The byte between cells."""
-    given = {None: "\t" if suffix(path) == ".tsv" else ",", r"\t": "\t"}.get(delimiter, cast(str, delimiter))
-    if len(given) != 1 or not given.isascii() or given in '"\r\n':
-        raise FileError(f"the delimiter must be one ASCII character, neither a quote nor a line break, got {delimiter!r}")
-    return given.encode()
-
-
 def _csv_chunks(
     path: Path, stream: Any, columns: Sequence[str], parsers: Sequence[Parse], delimiter: bytes, quoted_newlines: bool
 ) -> Iterator[Floats]:
@@ -244,7 +229,7 @@ def _reading(path: Path) -> Iterator[tuple[Any, Callable[[], float]]]:
     try:
         with path.open("rb") as raw:
             size = max(os.fstat(raw.fileno()).st_size, 1)
-            stream = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" and suffix(path) != ".parquet" else raw
+            stream = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" and ending_of(path) != ".parquet" else raw
             yield stream, lambda: raw.tell() / size
     except UnbalancedQuotesError:
         raise FileError(f"{path}: a quoted cell never ends; --quoted-newlines is for files whose quotes are balanced") from None

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fattail.cli import files
 from fattail.cli.paying import reading_bar
-from fattail.rows.named import NamedColumns
+from fattail.rows.named import NamedColumns, ending_of
 from fattail.rows.persons import Ids
 from fattail.rows.sources import Chunks
 
@@ -35,9 +35,13 @@ class Reading:
     may_be_empty: bool = False
     """Whether the number of rows is private: then a file without rows is read like any other."""
 
+    def __post_init__(self) -> None:
+        if (self.delimiter is not None or self.quoted_newlines) and ending_of(self.path) in (".parquet", *files.SPARSE):
+            raise files.FileError(f"{self.path}: --delimiter and --quoted-newlines are for CSV files")
+
     @property
     def is_sparse(self) -> bool:
-        return files.suffix(self.path) in files.SPARSE
+        return ending_of(self.path) in files.SPARSE
 
     @property
     def header(self) -> tuple[str, ...]:

@@ -269,6 +269,7 @@ def _as_options(text: str) -> str:
     'choose --missing drop, or give their names with --groups'
     """
     text = re.sub(r"\b(missing|weight|relation)='([\w-]+)'", r"--\1 \2", text)
+    text = text.replace("delimiter and quoted_newlines are", "--delimiter and --quoted-newlines are")
     return re.sub(r"\bgroups=\[[^\]]*\]", "--groups", text)
 
 

@@ -37,6 +37,26 @@ Labels = NDArray[Any]
 TEXT_FILES = (".csv", ".tsv", ".txt")
 
 
+def ending_of(path: Path) -> str:
+    """The ending of a file's name, in lower case; that of compression is skipped."""
+    return (Path(path.name[:-3]) if path.name.lower().endswith(".gz") else path).suffix.lower()
+
+
+def check_text_options(data: Any, delimiter: str | None = None, quoted_newlines: bool = False) -> None:
+    """Refuse options of text files for any other table; a parameter that is not used would be a mistake.
+
+    Examples
+    --------
+    >>> check_text_options("claims.csv", delimiter=";")
+    >>> check_text_options({"cost": [1.0]}, delimiter=";")
+    Traceback (most recent call last):
+    fattail.rows.door.Refusal: delimiter and quoted_newlines are for text files (.csv, .tsv, .txt, also .gz)
+    """
+    is_text = isinstance(data, (str, Path)) and ending_of(Path(data)) in TEXT_FILES
+    if (delimiter is not None or quoted_newlines) and not is_text:
+        raise Refusal(f"delimiter and quoted_newlines are for text files ({', '.join(TEXT_FILES)}, also .gz)")
+
+
 class NamedColumns:
     """The columns of a table that a statistic needs.
 
@@ -69,6 +89,7 @@ class NamedColumns:
         delimiter: str | None = None,
         quoted_newlines: bool = False,
     ) -> None:
+        check_text_options(data, delimiter, quoted_newlines)
         names = [name for name in (*numbers, *labels) if isinstance(name, str)]
         self._numeric = {name for name in numbers if isinstance(name, str)}
         if isinstance(data, (str, Path)):
@@ -184,21 +205,25 @@ def _objects(cells: list[Any]) -> NDArray[Any]:
 def _read(
     path: Path, names: Sequence[str], numeric: set[str], delimiter: str | None, quoted_newlines: bool
 ) -> tuple[dict[str, Any], int]:
-    endings = [s.lower() for s in path.suffixes]
-    zipped = bool(endings) and endings[-1] == ".gz"
-    ending = (endings[:-1] if zipped else endings)[-1:] or [""]
+    ending, zipped = ending_of(path), path.name.lower().endswith(".gz")
     if not path.is_file():
         raise Refusal(f"no such file: {path}")
-    if ending == [".parquet"]:
+    if ending == ".parquet":
         return attempt(f"reading {path.name}", _parquet, extra("pyarrow.parquet", "frames"), path, names)
-    if ending[0] not in TEXT_FILES:
+    if ending not in TEXT_FILES:
         raise Refusal(f"{path.name} must be a CSV file ({', '.join(TEXT_FILES)}, also .gz) or a Parquet file")
-    given = ("\t" if ending == [".tsv"] else ",") if delimiter is None else delimiter
-    cells = {None: given, r"\t": "\t"}.get(delimiter, given)
-    if len(cells) != 1 or not cells.isascii() or cells in '"\r\n':
-        raise Refusal(f"the delimiter must be one ASCII character, neither a quote nor a line break, got {delimiter!r}")
+    cells = separator(path, delimiter)
     with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
-        return attempt(f"reading {path.name}", _text, stream, names, numeric, cells.encode(), quoted_newlines)
+        return attempt(f"reading {path.name}", _text, stream, names, numeric, cells, quoted_newlines)
+
+
+def separator(path: Path, delimiter: str | None) -> bytes:
+    """The byte between the cells of a text file: a tab in ``.tsv``, a comma otherwise, unless a delimiter is given."""
+    given = ("\t" if ending_of(path) == ".tsv" else ",") if delimiter is None else delimiter
+    given = "\t" if given == r"\t" else given
+    if len(given) != 1 or not given.isascii() or given in '"\r\n':
+        raise Refusal(f"the delimiter must be one ASCII character, neither a quote nor a line break, got {delimiter!r}")
+    return given.encode()
 
 
 def _parquet(library: Any, path: Path, names: Sequence[str]) -> tuple[dict[str, Any], int]:

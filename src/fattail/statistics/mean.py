@@ -16,7 +16,7 @@ from fattail.privacy import Curator
 from fattail.results.release import Release
 from fattail.rows.door import array_of, target_of
 from fattail.rows.frames import is_column
-from fattail.rows.named import NamedColumns
+from fattail.rows.named import NamedColumns, check_text_options
 from fattail.statistics.cap import NO_CAP, release_cap
 from fattail.statistics.cells import release_cells
 from fattail.statistics.documentation import QUESTION
@@ -272,6 +272,7 @@ def difference(
 
 def _array(data: Any, column: Any, source: dict[str, Any], missing: str) -> Any:
     """One or several columns of numbers as an array."""
+    check_text_options(data, **source)
     if hasattr(data, "tocsr"):
         return data
     array = _numbers(data, column, source)
