@@ -81,6 +81,45 @@ def test_docstrings_explain_every_fitted_attribute(name):
     assert not sorted(fitted - section(type(model), "Attributes") - {"n_features_in_", "feature_names_in_"})
 
 
+QUESTIONS = [fattail.count, fattail.mean, fattail.total, fattail.difference]
+
+
+@pytest.mark.parametrize("function", QUESTIONS, ids=lambda f: f.__name__)
+def test_docstrings_of_functions_explain_every_parameter(function):
+    parameters = inspect.signature(function).parameters.values()
+    names = {f"**{p.name}" if p.kind is p.VAR_KEYWORD else p.name for p in parameters}
+    assert not sorted(names - section(function, "Parameters"))
+    assert not re.search(r"^\s*\{[a-z]+\}$", inspect.getdoc(function), re.MULTILINE), "a placeholder was not filled"
+
+
+# Errors, warnings and modules explain themselves elsewhere.
+PUBLIC = [
+    found
+    for name in fattail.__all__
+    if callable(found := getattr(fattail, name)) and not (inspect.isclass(found) and issubclass(found, BaseException))
+]
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=lambda found: found.__name__)
+def test_every_public_name_has_an_example_that_runs(public):
+    assert "\nExamples\n--------\n>>> " in inspect.getdoc(public) and "+SKIP" not in inspect.getdoc(public)
+
+
+SPENDING = [getattr(fattail, name) for name in catalog.names()] + [fattail.LocalRandomizer, fattail.Ledger, fattail.Budget]
+
+
+@pytest.mark.parametrize("public", [*SPENDING, *QUESTIONS], ids=lambda found: found.__name__)
+def test_whatever_spends_or_keeps_a_budget_says_what_is_promised(public):
+    assert "\n*Privacy.* " in inspect.getdoc(public)
+
+
+@pytest.mark.parametrize("public", PUBLIC, ids=lambda found: found.__name__)
+def test_every_public_method_has_a_docstring(public):
+    ours = [c for c in getattr(public, "__mro__", ()) if c.__module__.startswith("fattail")]
+    methods = {name for c in ours for name, value in vars(c).items() if callable(value) or isinstance(value, property)}
+    assert not [name for name in sorted(methods) if not name.startswith("_") and not inspect.getdoc(getattr(public, name))]
+
+
 @pytest.mark.parametrize("name", ROLES)
 def test_every_object_that_a_page_links_to_exists(name):
     assert resolve(name) is not None

@@ -53,6 +53,9 @@ class Budget:
 
     Notes
     -----
+    *Privacy.* All charges together are (epsilon, delta)-DP, also if each fit is chosen after seeing the answers of the fits
+    before it. Proof: ``accounts.proof.md``.
+
     A thread or task that is inside a block charges the blocks around it. A thread outside of all blocks, such as a worker of a
     pool, charges all blocks that its process and its ancestors have open. A program on another machine, or one that outlives
     the budget, is refused.
@@ -90,10 +93,12 @@ class Budget:
 
     @property
     def epsilon(self) -> float:
+        """Most epsilon that may be spent."""
         return self._account_in_file.epsilon
 
     @property
     def delta(self) -> float:
+        """Most delta of all charges together."""
         return self._account_in_file.delta
 
     @property
@@ -113,6 +118,7 @@ class Budget:
 
     @property
     def history(self) -> tuple[Charge, ...]:
+        """All charges, in order."""
         return self._account_in_file.history
 
     def __reduce__(self) -> tuple[Any, ...]:

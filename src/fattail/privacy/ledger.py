@@ -56,6 +56,11 @@ class Ledger:
         Created on the first ``open`` if it does not exist. It must be on a local disk: network file systems are refused, and so
         are files with a second name (hard link) and copies that were not adopted.
 
+    Notes
+    -----
+    *Privacy.* All charges of an account together are (epsilon, delta)-DP for its limits, also if each fit is chosen after seeing
+    earlier answers. The unit and the relation are those of the fits, which must agree. Proof: ``accounts.proof.md``.
+
     Examples
     --------
     >>> import tempfile, os
@@ -176,10 +181,12 @@ class LedgerAccount:
 
     @property
     def epsilon(self) -> float:
+        """Most epsilon that may be spent."""
         return self._account.balance.epsilon
 
     @property
     def delta(self) -> float:
+        """Most delta of all charges together."""
         return self._account.balance.delta
 
     @property
@@ -200,6 +207,7 @@ class LedgerAccount:
 
     @property
     def history(self) -> tuple[Charge, ...]:
+        """All charges, in order."""
         return tuple(dataclasses.replace(charge, epsilon_after=balance.spent) for charge, balance in self._account.charges)
 
     @property

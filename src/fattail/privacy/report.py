@@ -48,6 +48,15 @@ class PrivacyReport:
         True if the noise came from ``random_state``: reproducible, and *not private*.
     events : tuple of Event
         What an accountant needs to compose this fit with others.
+    label : str
+        Estimator and method.
+
+    Examples
+    --------
+    >>> import fattail
+    >>> report = fattail.mean(range(1000), epsilon=1.0, random_state=0).privacy
+    >>> report.epsilon, report.unit, report.relation, report.seeded
+    (1.0, 'row', 'replace-one', True)
     """
 
     epsilon: float
