@@ -110,7 +110,7 @@ def means(repetitions: int = 20) -> Section:
     curve = np.median(np.abs(np.array(naive) / truth - 1), axis=0)
     figure, ax = _figure()
     ax.plot(bounds, curve, "o-", color=NAIVE, markersize=3, label="guess a bound, clip, add noise")
-    ax.axhline(np.median(error["ours"]), color=PRIVATE, linewidth=2.5, label="fattail, told nothing")
+    ax.axhline(np.median(error["ours"]), color=PRIVATE, linewidth=2.5, label="fattail, no bound given")
     ax.axhline(np.median(error["plain"]), color=PLAIN, linestyle="--", label="not private")
     ax.set(xscale="log", yscale="log", xlabel="the guess: largest claim, in dollars", ylabel="median relative error")
     ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize="small")
@@ -121,7 +121,7 @@ def means(repetitions: int = 20) -> Section:
         [
             ("", "median relative error"),
             ("not private: the sample mean", _percent(np.median(error["plain"]))),
-            ("fattail, told nothing", _percent(np.median(error["ours"]))),
+            ("fattail, no bound given", _percent(np.median(error["ours"]))),
             ("clipped at the best of 25 guesses (needs the answer)", _percent(curve.min())),
             ("clipped at a guess 100 times too small", _percent(off[0.01])),
             ("clipped at a guess 100 times too large", _percent(off[100])),
@@ -155,7 +155,7 @@ def regression(repetitions: int = 8) -> Section:
     curve = np.median(naive, axis=0)
     figure, ax = _figure()
     ax.plot(factors, curve, "o-", color=NAIVE, markersize=3, label="guess a bound per column, clip, add noise")
-    ax.axhline(np.median(ours), color=PRIVATE, linewidth=2.5, label="fattail, told nothing")
+    ax.axhline(np.median(ours), color=PRIVATE, linewidth=2.5, label="fattail, no bound given")
     ax.axhline(np.median(plain), color=PLAIN, linestyle="--", label="not private: least squares")
     ax.set(xscale="log", yscale="log", xlabel="guesses of all bounds, times this factor", ylabel="median relative error")
     ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize="small")
@@ -190,11 +190,11 @@ def sparse(repetitions: int = 3) -> Section:
         X = rng.standard_normal((n, d))
         y = X @ beta + rng.standard_t(1.8, n)
         found = {
-            "not private: matching pursuit, told s": OrthogonalMatchingPursuit(n_nonzero_coefs=s).fit(X, y).coef_,
-            "fattail, told s": fattail.DPSparseRegressor(epsilon=EPSILON, delta=DELTA, sparsity=s, random_state=seed)
+            "not private: matching pursuit on 5 columns": OrthogonalMatchingPursuit(n_nonzero_coefs=s).fit(X, y).coef_,
+            "fattail, 5 columns": fattail.DPSparseRegressor(epsilon=EPSILON, delta=DELTA, sparsity=s, random_state=seed)
             .fit(X, y)
             .coef_,
-            "clipped, noisy correlations, told s": clipped_selection(X, y, s, 2.5, 6.0, rng),
+            "clipped, noisy correlations, 5 columns": clipped_selection(X, y, s, 2.5, 6.0, rng),
         }
         for name, coef in found.items():
             hits = int(np.sum((np.ravel(coef) != 0) & (beta != 0)))
@@ -227,7 +227,7 @@ def price(repetitions: int = 30) -> Section:
     figure, ax = _figure()
     plots.price_of_privacy(
         epsilons,
-        {"added by privacy (fattail.mean, told nothing)": np.array(errors).reshape(len(epsilons), -1)},
+        {"added by privacy (fattail.mean, no bound given)": np.array(errors).reshape(len(epsilons), -1)},
         baseline=float(np.median([abs(x.mean() / np.exp(10.5) - 1) for x in samples])),
         baseline_label="error of the sample mean itself",
         ylabel="relative error",

@@ -39,9 +39,9 @@ WITHOUT_PROOF = {
     # Numbers about releases; what ledgers, budgets and their files must do is proved with `accounts.py`.
     "privacy": {"__init__.py", "calibration.py", "events.py", "report.py", "selftest.py", "listeners.py"}
     | {"budget.py", "chain.py", "charges.py", "ledger.py", "migrate.py", "witness.py"},
+    # Public arithmetic on releases, and docstrings; plans and labels are proved with `mean.py` and `question.py`.
+    "statistics": {"__init__.py", "estimate.py", "intervals.py", "plan.py", "labels.py", "documentation.py"},
     # Public arithmetic, registration and what a default is.
-    # Public arithmetic on releases; plans and labels are proved with `mean.py` and `question.py`.
-    "statistics": {"__init__.py", "estimate.py", "intervals.py", "plan.py", "labels.py"},
     "algorithms": {"__init__.py", "registry.py", "defaults.py", "estimates.py", "geometry.py"}
     | {"sparse_plan.py", "support_plan.py"},
 }

@@ -21,7 +21,7 @@ _SMALL_BLOCK = 1
 def check_robustifier(robustifier: Robustifier, columns: int = 3, *, trials: int = 60, seed: int = 0) -> None:
     """Refuse a robustifier that breaks its contract on made-up rows; no data are read.
 
-    It tests that one hostile row (huge, tiny, cancelling, NaN or infinite) never moves the sum by more than the declared
+    It tests that one hostile row (huge, tiny, canceling, NaN or infinite) never moves the sum by more than the declared
     sensitivity, and that the sum is the same for other blocks, another order of the rows, and CSR rows. It finds mistakes;
     it does not prove that there are none.
 

@@ -1,1 +1,1 @@
-"""The methods that are told nothing: ``method="auto"`` of each estimator."""
+"""The default methods, which need no parameter: ``method="auto"`` of each estimator."""

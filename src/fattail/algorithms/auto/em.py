@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,14 +75,16 @@ MISSING = EMConstants(
 )
 
 
-@registered(
+_default = partial(
+    registered,
     "auto",
-    estimators=("DPGaussianMixture",),
     paper="fattail",
-    algorithm="symmetric clusters",
     changed="dpem2020's gradient EM with private units, a private start, a learned noise level and averaged late steps",
     test="tests/estimators/test_mixture.py::test_fuzz",
 )
+
+
+@_default(estimators=("DPGaussianMixture",), algorithm="symmetric clusters")
 def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | None) -> LatentFit:
     """Two balanced clusters ``+-beta`` with spherical noise of unknown size.
 
@@ -102,14 +105,7 @@ def gaussian_mixture(curator: Curator, data: PrivateData, noise_scale: float | N
     return LatentFit(beta, variance if known is None else known, path=path)
 
 
-@registered(
-    "auto",
-    estimators=("DPMixtureOfRegressions",),
-    paper="fattail",
-    algorithm="mirrored regressions",
-    changed="dpem2020's gradient EM with private units, a private start, a learned noise level and averaged late steps",
-    test="tests/estimators/test_mixture.py::test_fuzz",
-)
+@_default(estimators=("DPMixtureOfRegressions",), algorithm="mirrored regressions")
 def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> LatentFit:
     """Two balanced regressions ``y = offset +- (<beta, x> + intercept) + noise``.
 
@@ -150,14 +146,7 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     return LatentFit(coef, variance if known is None else known, inside, middle, path=path[:, :d] @ W.T)
 
 
-@registered(
-    "auto",
-    estimators=("DPMissingCovariateRegression",),
-    paper="fattail",
-    algorithm="missing covariates",
-    changed="dpem2020's gradient EM with private units, a private start, a learned noise level and averaged late steps",
-    test="tests/estimators/test_mixture.py::test_fuzz",
-)
+@_default(estimators=("DPMissingCovariateRegression",), algorithm="missing covariates")
 def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float | None, fit_intercept: bool) -> LatentFit:
     """Regression on independent normal covariates of which some are missing (NaN).
 
