@@ -286,7 +286,7 @@ def real_regression() -> Section:
     at = np.arange(len(names))
     ax.barh(at - 0.19, plain, 0.36, color=PLAIN, label="not private" if path else "true")
     ax.barh(at + 0.19, ours, 0.36, color=PRIVATE, label="fattail, epsilon 1")
-    ax.set_yticks(at, names)
+    ax.set_yticks(at, made_up.HOUSEHOLD_WORDS)
     ax.invert_yaxis()
     ax.set(xlabel="dollars of net assets per standard deviation of the column")
     ax.legend(frameon=False)

@@ -12,6 +12,10 @@ import numpy as np
 
 LOSSES = ("Building", "Contents", "Profits")
 HOUSEHOLD = ("age", "inc", "fsize", "educ", "marr", "twoearn", "db", "pira", "hown", "e401")
+HOUSEHOLD_WORDS = (
+    "age", "income", "family size", "years of education", "married", "two earners", "defined-benefit pension", "retirement account",
+    "owns a home", "401(k) plan offered",
+)  # fmt: skip
 
 TAIL = 1.8  # index of a fire's total loss: it has a mean and no variance
 SHARES, CHANCES = np.array([0.7, 0.5, 0.25]), np.array([1.0, 0.75, 0.3])
