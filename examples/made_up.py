@@ -13,8 +13,8 @@ import numpy as np
 LOSSES = ("Building", "Contents", "Profits")
 HOUSEHOLD = ("age", "inc", "fsize", "educ", "marr", "twoearn", "db", "pira", "hown", "e401")
 HOUSEHOLD_WORDS = (
-    "age", "income", "family size", "years of education", "married", "two earners", "defined-benefit pension", "retirement account",
-    "owns a home", "401(k) plan offered",
+    "age", "income", "family size", "years of education", "married", "two earners", "defined-benefit pension",
+    "retirement account", "owns a home", "401(k) plan offered",
 )  # fmt: skip
 
 TAIL = 1.8  # index of a fire's total loss: it has a mean and no variance
