@@ -36,6 +36,8 @@ def warmup() -> float:
             for rule in (Clip(center=1.0), Smooth(center=1.0)):  # with a center they are compiled separately
                 rule.mean(data)
         _kernels.dot(X, np.ones(3))
+        _kernels.row_dots(X, X)
+        _kernels.product(X, np.eye(3))
         for steps in (1, 2):  # whole octaves have a kernel of their own
             _kernels.column_log_histogram(X, None, -4, 8, steps, np.zeros((3, 2, 8), dtype=np.int64))
         _kernels.column_log_cells(X, None, -4, 8, 1)
