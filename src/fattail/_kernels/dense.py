@@ -186,7 +186,7 @@ def rescale(top):
 
 
 @njit(**JIT)
-def shrink(scale, norm, inside, limit):
+def ball_factor(scale, norm, inside, limit):
     """Return the factor that brings a row into the ball, in units of 2**-30."""
     return min(inside / scale, limit / norm) * scale * UNIT
 
@@ -255,7 +255,7 @@ def ball_block(V, r, c, inv_s, inside, limit, out):
         last = min(first + rows, n)
         _norms(V, first, last, r, c, inv_s, scales, norms)
         for i in range(first, last):
-            factor = shrink(scales[i - first], norms[i - first], inside, limit)
+            factor = ball_factor(scales[i - first], norms[i - first], inside, limit)
             for j in range(d):
                 u = finite((r[i] * V[i, j] - c[j]) * inv_s[j])
                 acc[j] += np.rint(clamp(u * factor, UNIT))

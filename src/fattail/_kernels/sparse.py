@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from .dense import JIT, LANES, UNIT, argument, bound, clamp, finite, fold, rescale, shrink
+from .dense import JIT, LANES, UNIT, argument, ball_factor, bound, clamp, finite, fold, rescale
 from .smooth import all_values, beyond, far, near, tail_values
 
 STRIP = 512  # entries for which the smoothed map is evaluated together
@@ -145,7 +145,7 @@ def ball_rows(data, indices, indptr, r, inv_s, inside, limit, out):
     lanes = np.zeros(LANES)
     for i in range(indptr.size - 1):
         scale, norm = _norm(data, indices, indptr[i], indptr[i + 1], r[i], inv_s, lanes)
-        factor = shrink(scale, norm, inside, limit)
+        factor = ball_factor(scale, norm, inside, limit)
         last = -1
         for k in range(indptr[i], indptr[i + 1]):
             j = indices[k]
