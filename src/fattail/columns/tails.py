@@ -37,7 +37,6 @@ _MIDDLE: Floats = np.append(MIDDLE * EDGES[:-1], 2 * EDGES[-1])
 _CELL_EXCESS: Floats = np.maximum(_MIDDLE - ENDS[:, None], 0.0)
 _CELL_FIRST: Floats = np.minimum(_MIDDLE, ENDS[:, None])
 _CELL_SQUARE: Floats = np.minimum(_MIDDLE, ENDS[:, None]) ** 2
-_CELL_CUBE: Floats = np.minimum(_MIDDLE, ENDS[:, None]) ** 3
 _CELL_OVER: Floats = np.append(EDGES[1:], 4 * EDGES[-1]) - np.maximum(EDGES, ENDS[:, None])
 _CELL_OVER = np.maximum(_CELL_OVER, 0.0)
 _CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # of a cell beyond an end
@@ -301,7 +300,6 @@ class Posterior:
             lie=lie,
             first=_CELL_FIRST @ cells,
             square=_CELL_SQUARE @ cells,
-            cube=_CELL_CUBE @ cells,
             realized=self._realized(weight) + _CELL_EXCESS**2 @ points,
         )
 
@@ -345,9 +343,8 @@ class Tail(NamedTuple):
     lie: Floats
     """The part of the variance that is due to how rows lie within their cells."""
     first: Floats
-    """First, second and third moment of the distance, clipped at the end, of rows in the tail."""
+    """First and second moment of the distance, clipped at the end, of rows in the tail."""
     square: Floats
-    cube: Floats
     realized: Floats
     """Second moment of the excess in a sample."""
 
