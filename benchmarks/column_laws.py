@@ -91,6 +91,15 @@ def capped(law: Law, cap: float, mean: float) -> Law:
     return Law(lambda r, n: np.minimum(law.draw(r, n), cap), mean)
 
 
+def floor_and_ceiling(low: float, below: float, high: float, above: float, rest: Draw, mean: float) -> Law:
+    """Shares of the rows at both ends of a column, and the rest between them."""
+
+    def draw(r: np.random.Generator, n: int) -> np.ndarray:
+        return np.choose(r.choice(3, n, p=[below, above, 1 - below - above]), [np.full(n, low), np.full(n, high), rest(r, n)])
+
+    return Law(draw, below * low + above * high + (1 - below - above) * mean)
+
+
 def constant(value: float) -> Law:
     return Law(lambda _, n: np.full(n, value), value)
 
@@ -194,6 +203,18 @@ TUNING |= {
     "sentinel 999, second": atom_and(999.0, 0.02, lambda r, n: np.floor(r.uniform(18, 80, n)), 48.5),
     "Weibull .6": Law(lambda r, n: 5.0 * r.weibull(0.6, n), 5.0 * math.gamma(1 + 1 / 0.6)),
 }
+TUNING |= {
+    "points, 5 % at 0, 7 % at 10": floor_and_ceiling(0.0, 0.05, 10.0, 0.07, lambda r, n: r.normal(5.7, 0.9, n), 5.7),
+    "slider, 7 % at 0, 6 % at 100": floor_and_ceiling(0.0, 0.07, 100.0, 0.06, lambda r, n: r.normal(55, 14, n), 55.0),
+    "grade, 3 % at 0, 4 % at 20": floor_and_ceiling(0.0, 0.03, 20.0, 0.04, lambda r, n: r.normal(11.5, 2, n), 11.5),
+    "share, 10 % at 0, 7 % at 1": floor_and_ceiling(0.0, 0.1, 1.0, 0.07, lambda r, n: r.beta(6, 4, n), 0.6),
+    "fees 0/100/200/500": codes([0.0, 100.0, 200.0, 500.0], [0.1, 0.5, 0.3, 0.1]),
+    "rebates 0 to 25 %": codes([0.0, 0.05, 0.1, 0.25], [0.5, 0.3, 0.15, 0.05]),
+    "expression levels": Law(lambda r, n: 0.6 * r.normal(0, 1, n) + 0.8 * (r.gamma(1.5, 1.0, n) - 1.5), 0.0),
+    "skewed, logs of sums": Law(lambda r, n: np.log(r.gamma(4.0, 1.0, n)) + r.normal(0, 0.3, n), 1.2561176684318003),
+}
+"""Masses at both ends of a column, coarse codes, and columns that are a little skewed."""
+
 TUNING["ages"] = TUNING["ages"]._replace(mean=float(TUNING["ages"].draw(np.random.default_rng(1), 4_000_000).mean()))
 
 REPORTING: dict[str, Law] = {

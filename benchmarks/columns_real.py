@@ -10,6 +10,11 @@ left out. Written to benchmarks/results/columns_real.csv, one line for each colu
   sample coverage  the same for the mean of the rows that were drawn (at full size they are the same);
   ratio            root mean squared error against the mean of all rows, over that of a clip whose ends are the best pair of
                    quantiles of the column (at most 5 % cut on either side), Laplace noise, the whole budget;
+  radius ratio     the same error over that of the best clip around the median with one radius, a quantile of the distances: with
+                   two free ends, one is always found whose bias cancels that of the other one on these very rows;
+  range ratio      the same error over the noise alone of a clip that was told the least and the largest value;
+  total ratio      at full size the ratio with the sampling error of the column in both errors: that of the mean of the law, as
+                   in benchmarks/columns.py;
   width            median width over 2 x 1.96 times the error of that clip, and at full size of the sampling error too, since
                    an interval holds the mean of a law as well;
   open, none, far  as in benchmarks/columns.py.
@@ -20,6 +25,7 @@ left out. Written to benchmarks/results/columns_real.csv, one line for each colu
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import warnings
 from collections.abc import Iterator
@@ -49,6 +55,13 @@ def tables(folder: Path) -> Iterator[tuple[str, pd.DataFrame]]:
     yield "blogfeedback", pd.DataFrame(np.column_stack((rows.toarray(), blog["y"])))
 
 
+def told(samples: list[np.ndarray], truth: float, low: np.ndarray, high: np.ndarray, epsilon: float) -> float:
+    """Error of the best of some pairs of ends on sorted samples, with Laplace noise for the whole budget."""
+    clips = np.array([clipped_means(s, low, high) for s in samples])
+    squares = ((clips - truth) ** 2).mean(axis=0) + 2 * ((high - low) / (len(samples[0]) * epsilon)) ** 2
+    return float(np.sqrt(squares.min()))
+
+
 def record(table: str, column: str, x: np.ndarray, size: int, epsilon: float, trials: int) -> dict[str, Any]:
     """Fits of one column at one size."""
     rng = np.random.default_rng([sum(f"{table} {column}".encode()), size])
@@ -57,20 +70,29 @@ def record(table: str, column: str, x: np.ndarray, size: int, epsilon: float, tr
     low, high = (g.ravel() for g in np.meshgrid(np.quantile(x, CUTS), np.quantile(x, 1 - CUTS)))
     # The reference needs more samples than the fits, or its best pair would be best by luck.
     many = [x] if size == len(x) else [rng.choice(x, size, replace=False) for _ in range(60)]
-    clips = np.array([clipped_means(np.sort(s), low, high) for s in many])
-    squares = ((clips - truth) ** 2).mean(axis=0) + 2 * ((high - low) / (size * epsilon)) ** 2
-    reference = float(np.sqrt(squares.min()))
-    need = float(np.hypot(reference, x.std() / np.sqrt(size))) if size == len(x) else reference
+    many = [np.sort(s) for s in many]
+    reference = told(many, truth, low, high, epsilon)
+    radius = np.quantile(np.abs(x - np.median(x)), 1 - CUTS)
+    around = told(many, truth, np.median(x) - radius, np.median(x) + radius, epsilon)
+    sampling = x.std() / np.sqrt(size) if size == len(x) else 0.0
+    need = float(np.hypot(reference, sampling))
     value, bottom, top = np.array([fit(s, epsilon, seed) for seed, s in enumerate(samples)]).T
     error, half = np.abs(value - truth), np.maximum(top - value, value - bottom)
     slack = 1e-12 * abs(truth)
+    off = float(np.sqrt(np.mean(error**2)))
+    over = {
+        "ratio": (off, reference),
+        "radius ratio": (off, around),
+        "range ratio": (off, math.sqrt(2) * np.ptp(x) / (size * epsilon)),
+        "total ratio": (float(np.hypot(off, sampling)), need),
+    }
     return {
         "table": table,
         "column": column,
         "n": size,
         "coverage": float(np.mean((bottom - slack <= truth) & (truth <= top + slack))),
         "sample coverage": float(np.mean((bottom - slack <= own) & (own <= top + slack))),
-        "ratio": float(np.sqrt(np.mean(error**2)) / reference) if reference > 0 else np.nan,
+        **{name: ours / theirs if theirs > 0 else np.nan for name, (ours, theirs) in over.items()},
         "width": float(np.median(top - bottom) / (2 * 1.96 * need)) if need > 0 else np.nan,
         "open": float(np.mean(np.isinf(half))),
         "none": float(np.mean(np.isinf(bottom) & np.isinf(top))),
@@ -86,10 +108,14 @@ def summary(records: list[dict[str, Any]], trials: int) -> list[str]:
         answers = [r for r in part if r["none"] < 0.5]
         ratios = np.array([max(r["ratio"], 1e-3) for r in answers if np.isfinite(r["ratio"])])
         law, rows = (np.array([r[key] for r in answers]) for key in ("coverage", "sample coverage"))
+        others = ", ".join(
+            f"{key} {np.exp(np.nanmean(np.log([max(r[key], 1e-3) for r in answers]))):.3f}"
+            for key in ("radius ratio", "range ratio", "total ratio")
+        )
         lines.append(
             f"{name}: {len(part)} columns, {len(answers)} answered; coverage {law.mean():.3f} (rows {rows.mean():.3f}), "
             f"below .8 in {np.sum(law < 0.8)}; error over the reference {np.exp(np.log(ratios).mean()):.3f} in geometric mean, "
-            f"{np.median(ratios):.3f} in the median, above 1.5 in {np.sum(ratios > 1.5)}, at most {ratios.max():.3g}; "
+            f"{np.median(ratios):.3f} in the median, above 1.5 in {np.sum(ratios > 1.5)}, at most {ratios.max():.3g}; {others}; "
             f"median width {np.nanmedian([r['width'] for r in answers]):.2f}; "
             f"far {sum(r['far'] for r in part)} of {trials * len(part)} fits"
         )

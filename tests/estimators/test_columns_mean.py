@@ -30,6 +30,15 @@ def mostly_one(r, n):
     return np.where(r.random(n) < 0.76, 1.0, r.random(n))
 
 
+def slider(r, n):
+    return np.choose(r.choice(3, n, p=[0.07, 0.06, 0.87]), [np.zeros(n), np.full(n, 100.0), r.normal(55, 14, n)])
+
+
+def thin_tail(r, n):
+    x = np.where(r.random(n) < 0.8, 0.0, r.uniform(16, 64, n))
+    return np.where(r.random(n) < 0.006, 96 * (1 + r.pareto(1.6, n)).clip(None, 6), x)
+
+
 CASES = {
     "yes/no .5": (*yes_no(0.5), 20_000, 1.0),
     "yes/no .05": (*yes_no(0.05), 1_000, 1.0),
@@ -38,6 +47,8 @@ CASES = {
     "76 % ones": (mostly_one, 0.88, 1_000, 1.0),
     "years": (lambda r, n: r.integers(2012, 2021, n).astype(float), 2016.0, 5_000, 0.5),
     "1e9": (lambda r, n: 1.023456789e9 + 3 * r.standard_t(2.5, n), 1.023456789e9, 10_000, 0.5),
+    "slider with masses at 0 and 100": (slider, 0.06 * 100 + 0.87 * 55, 10_000, 1.0),
+    "80 % zeros, a thin tail": (thin_tail, 0.994 * 0.2 * 40 + 0.006 * 96 * (1 + (1 - 7**-0.6) / 0.6), 20_000, 1.0),
     "sentinel": (lambda r, n: np.where(r.random(n) < 0.04, 999.0, r.normal(60, 12, n)), 0.04 * 999 + 0.96 * 60, 10_000, 1.0),
 }
 

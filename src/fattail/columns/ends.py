@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.columns.alike import ALIKE, canceling, probability_alike
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES, TINY
 from fattail.columns.location import OCTAVES
@@ -26,25 +27,18 @@ Floats = NDArray[np.float64]
 class EndRules:
     """Constants of the choice.
 
-    ``symmetry``, ``alike`` and ``unlike`` are those of the previous default mean. The others were set by hand on the tuning
-    laws, ``column_laws.TUNING``, without a search; each can be tried with ``benchmarks/tuning/columns.py``.
+    Set by hand on the tuning laws, ``column_laws.TUNING``, without a search; each can be tried with
+    ``benchmarks/tuning/columns.py``.
     """
 
-    symmetry: float = 3.0
-    """Prior odds that the two tails are alike."""
-    alike: float = 0.015
-    """Relative difference of the counts of two tails that are alike."""
-    unlike: float = 0.55
-    """Relative difference of the counts of two tails that are not alike."""
-    contradiction: float = 4.0
-    """Number of agreeing cells that outweigh one equally clear disagreement: there may be masses at both ends of a column
-    besides a symmetric body. 1, 4 and 8 were compared on ``column_laws.TUNING``."""
     lattice: float = 0.01
     """Part of the variance within cells that two alike tails do not share."""
     largest_cut: float = 0.1
     """Largest share of the rows that an end may cut off."""
     position: float = 0.17
     """Standard deviation of the mean of an octave's rows, relative to its middle (0.2 if all are at one place, anywhere)."""
+    coarse: float = 1.5
+    """Such standard deviations that are added where rows do not lie smoothly: few values may all be at the outer edges."""
     hidden_body: float = 0.1
     """Probability of rows near the center on a side without visible rows."""
     hidden_rows: float = 8.0
@@ -80,8 +74,6 @@ class Ends(NamedTuple):
     first: tuple[float, float]
     """First and second moment of the clipped distance above and below the center."""
     square: tuple[float, float]
-    cube: float
-    """Third moment of the clipped distance."""
     blur: float
     """Standard deviation of the first moments by the noise of the counts."""
     realized: float
@@ -139,14 +131,14 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     if found is None:
         at = 0.0 if column.center_is_noise else column.center
         doubtful = np.array([column.possible(side, 0.0, np.zeros(CELLS)) > 0 for side in (0, 1)]) & (not column.center_is_noise)
-        return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False, True)
+        return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False, True)
     sides, posteriors, (up, down), places, common, guessed = found
     rows, noise = column.rows, column.noise
     bias = up.excess - down.excess[:, None]
     variance = up.variance + down.variance[:, None]
-    alike = 0.0
+    alike: Any = 0.0
     if common:
-        alike = _probability_alike(column, places[0], sides)
+        alike = probability_alike(column, places[0]) * canceling(column, up.at, down.at)
         both = (up.excess + down.excess) / 2
         relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
         canceled = both - both[:, None]
@@ -167,6 +159,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     error = np.where(cut & ~(cut.all()), np.inf, error)
     i, j = (int(k) for k in np.unravel_index(np.argmin(error), error.shape))
     open_up, open_down = _doubt(posteriors[0], up, j, sides[0]), _doubt(posteriors[1], down, i, sides[1])
+    alike = float(alike[i, j]) if common else 0.0
     low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
     outside = [
         (0, float(up.at[j]), _expected(posteriors[0], places[0])),
@@ -186,7 +179,6 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         bias_variance=float(variance[i, j]),
         first=(float(up.first[j]) + sides[0].body_moment(1) / rows, float(down.first[i]) + sides[1].body_moment(1) / rows),
         square=(float(up.square[j]) + sides[0].body_moment(2) / rows, float(down.square[i]) + sides[1].body_moment(2) / rows),
-        cube=float(up.cube[j] - down.cube[i]) + (sides[0].body_moment(3) - sides[1].body_moment(3)) / rows,
         blur=noise.std / rows * max(s.scale for s in sides),
         realized=float(up.realized[j] + down.realized[i]),
         doubt_below=float(low),
@@ -215,7 +207,7 @@ def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[floa
         {name: np.interp(distances, side.at, getattr(side, name)) for name in ("excess", "variance", "beyond", "square")}
         for side in found.tails
     )
-    alike = _probability_alike(column, found.places[0], found.sides) if found.common else 0.0
+    alike = probability_alike(column, found.places[0]) if found.common else 0.0
     bias = (1 - alike) * (up["excess"] - down["excess"])
     near = sum(side.body_moment(2) for side in found.sides) / column.rows
     square = (1 - alike) * (up["variance"] + down["variance"]) + bias**2 + (up["square"] + down["square"] + near) / column.rows
@@ -275,7 +267,6 @@ class _At(NamedTuple):
     lie: Floats
     first: Floats
     square: Floats
-    cube: Floats
     realized: Floats
 
 
@@ -290,7 +281,6 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
         s**2 * tail.lie,
         s * tail.first,
         s**2 * tail.square,
-        s**3 * tail.cube,
         s**2 * tail.realized,
     ]
     if unseen:
@@ -305,8 +295,7 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
             parts[4][0],
             0.0,
             0.0,
-            0.0,
-            parts[8][0],
+            parts[7][0],
         ]
         parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
     return _At(tail, *parts)
@@ -351,25 +340,10 @@ def _expected(posterior: Posterior, start: int) -> Floats:
     return cells[:CELLS]
 
 
-def _probability_alike(column: ColumnDescription, start: int, sides: list[Side]) -> float:
-    """Posterior probability that both tails have the same law, by the counts of all cells from the end of the body on."""
-    first = max(start - NEAR - 2, 0)
-    counts = column.counts[:, first : min(start + ABOVE + 1, CELLS)]
-    both = np.maximum(counts.sum(0), 0.0)
-    middles = np.exp2(np.arange(first, first + counts.shape[1]) - OCTAVES + 0.5)
-    moved = 2 * both * np.minimum(column.off_center / middles, 1.0)
-    same = 2 * column.noise.std**2 + both + moved**2
-    other = same + (RULES.unlike * both) ** 2
-    difference = (counts[0] - counts[1]) ** 2
-    by_cell = 0.5 * (np.log(other / same) - difference * (1 / same - 1 / other))
-    evidence = np.log(RULES.symmetry) + by_cell.sum() + (RULES.contradiction - 1) * min(float(by_cell.min()), 0.0)
-    return float(1 / (1 + np.exp(-np.clip(evidence, -50, 50))))
-
-
 def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: float, noise: float) -> tuple[Floats, Floats]:
     """Bias from a small difference of two tails that look alike: expectation and variance for each pair of ends."""
     total = sum(p.model + p.points for p in posteriors)
-    prior, observed = (RULES.alike * total) ** 2, 2 * noise**2 + total
+    prior, observed = (ALIKE.alike * total) ** 2, 2 * noise**2 + total
     weight = prior / (prior + observed + TINY)
     middles = MIDDLE * np.exp2(np.arange(-NEAR, ABOVE + 1))
     lever = sides[0].scale * np.maximum(middles - ENDS[:, None], 0.0) / (2 * rows)
@@ -379,7 +353,7 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
     return mean + mean[:, None], own + own[:, None] + 2 * covariance
 
 
-def clipped_square(ends: Ends, mean: float, release_noise: float) -> float:
+def clipped_square(ends: Ends, mean: float, release_noise: float, smooth: bool) -> float:
     """Second moment of the clipped distance, given its released mean.
 
     The counts give the octave of a row, not its position within the octave. The mean gives the average position, as far as the
@@ -392,4 +366,6 @@ def clipped_square(ends: Ends, mean: float, release_noise: float) -> float:
     moved = [prior * up * gap / (total + TINY), -prior * down * gap / (total + TINY)]
     left = [prior * (1 - prior * m**2 / (total + TINY)) for m in (up, down)]
     factor = [float(np.clip(1 + d, *RULES.factor)) ** 2 + v for d, v in zip(moved, left, strict=True)]
-    return ends.square[0] * factor[0] + ends.square[1] * factor[1]
+    square = [s * f for s, f in zip(ends.square, factor, strict=True)]
+    unknown = [2 * math.sqrt(v) * s for v, s in zip(left, square, strict=True)]
+    return sum(square) + (0.0 if smooth else RULES.coarse * math.hypot(*unknown))

@@ -11,7 +11,7 @@ from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.estimates import NORMAL, Estimate, noise_std, per_column
 from fattail.algorithms.parts.pilot import locations_alone
 from fattail.algorithms.registry import registered
-from fattail.columns import Ends, clipped_square, describe, plan_mean, settle_ends
+from fattail.columns import ColumnDescription, Ends, clipped_square, describe, plan_mean, settle_ends
 from fattail.privacy import Curator, Laplace
 from fattail.robust import Clip
 from fattail.robust.base import ONE
@@ -65,20 +65,21 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     raw = curator.release(release, clipped.to(release.norm))
     noise = unit() * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or once under add-remove
     spread = np.array(
-        [_spread(e, m - c.center, data.n, u, data.count_noise) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)]
+        [_spread(e, m, c, data.n, u, data.count_noise) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)]
     )
     _warn(spread)
     return Estimate(raw + np.array([e.bias for e in ends]), noise, spread, isinstance(release, Laplace))
 
 
-def _spread(ends: Ends, mean: float, n: int, noise: float, count_noise: float) -> tuple[float, float]:
-    """Standard deviation of everything but the noise, below and above; ``mean`` is that of the clipped distances.
+def _spread(ends: Ends, raw: float, column: ColumnDescription, n: int, noise: float, count_noise: float) -> tuple[float, float]:
+    """Standard deviation of everything but the noise, below and above; ``raw`` is the mean of the clipped rows.
 
     Where n is a release, its error moves the distance in proportion.
     """
     if not ends.seen:
         return math.inf, math.inf
-    clipped = max(clipped_square(ends, mean, noise) - mean**2, 0.0)
+    mean = raw - column.center
+    clipped = max(clipped_square(ends, mean, noise, column.is_smooth) - mean**2, 0.0)
     both = (clipped + ends.realized) / n + ends.bias_variance + (count_noise / n * mean) ** 2
     # Doubts are two-sided bounds at 95 %.
     below, above = (math.sqrt(both + (doubt / NORMAL) ** 2) for doubt in (ends.doubt_below, ends.doubt_above))
