@@ -247,6 +247,7 @@ def test_no_cell_of_a_list_is_refused_where_cells_may_be_missing(odd, missing):
         warnings.simplefilter("always")
         assert fattail.mean({"y": y}, "y", missing=missing, random_state=0) is not None
         fattail.DPMean(missing=missing, random_state=0).fit(X)
+        fattail.DPMean(missing=missing, random_state=0).fit(lambda: iter([X, X]))
         fattail.DPLinearRegression(missing=missing, random_state=0).fit(X, y)
     assert not [w for w in caught if "masked" in str(w.message)]
 

@@ -57,7 +57,8 @@ class Budget:
     -----
     A thread or task that is inside a block charges the blocks around it. A thread outside of all blocks, such as a worker of a
     pool, charges all blocks that its process and its ancestors have open. A program on another machine, or one that outlives
-    the budget, is refused. A program that was started inside of the block, and not forked, is not found once its parent has ended.
+    the budget, is refused. A program that was started inside of the block, and not forked, does not find it once its parent has
+    ended.
 
     Examples
     --------

@@ -96,7 +96,8 @@ class Chunks(Reader):
 
     def _items(self) -> Iterator[tuple[Any, Any]]:
         for item in attempted("the stream", self._factory()):
-            yield item if isinstance(item, tuple) else (item, None)
+            X, y = item if isinstance(item, tuple) else (item, None)
+            yield typed(X), y
 
     def _count(self) -> int:
         """The number of rows of all chunks, whose types are checked on the way."""

@@ -286,7 +286,11 @@ def _column(data: Any, column: Any) -> Any:
         raise ValueError("by groups, persons or add-remove, and with missing='drop', a question is about one column")
     if column is None:
         values = (
-            target_of(data) if is_column(data) else None if isinstance(data, str) or hasattr(data, "keys") else array_of(typed(data))
+            target_of(data)
+            if is_column(data)
+            else None
+            if isinstance(data, str) or hasattr(data, "keys")
+            else array_of(typed(data))
         )
         if values is None:
             raise ValueError("which column? mean(data, 'cost', by='region')")
