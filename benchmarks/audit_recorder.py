@@ -60,10 +60,13 @@ class Target:
     estimator: str
     method: str
     options: dict[str, Any] = field(default_factory=dict)
+    table: str = ""
+    """One of ``TABLES``, instead of the usual tables."""
 
     @property
     def name(self) -> str:
-        return "-".join([self.estimator, self.method, *(f"{k}={v}" for k, v in self.options.items())])
+        options = (f"{k}={v}" for k, v in self.options.items())
+        return "-".join([self.estimator, self.method, *options, *([self.table] if self.table else [])])
 
     @property
     def has_persons(self) -> bool:
@@ -125,13 +128,23 @@ VARIANTS = (
     *(Target(name, "auto", {"epsilon": 200.0}) for name in DEEP),
     *(Target(name, "auto", {"epsilon": 200.0, "relation": "add-remove"}) for name in DEEP[:2]),
 )
+# Tables that lead to releases which the usual ones, of 240 rows and three columns, do not.
+SHAPED = (
+    Target("DPMean", "auto", {"epsilon": 60.0}, "capped"),
+    Target("DPMean", "auto", {"epsilon": 60.0, "relation": "add-remove"}, "capped"),
+    Target("DPLinearRegression", "auto", {"epsilon": 4.0}, "rare columns"),
+    Target("DPLinearRegression", "auto", {"epsilon": 8.0}, "many columns"),
+    Target("DPLinearRegression", "auto", {"epsilon": 8.0, "relation": "add-remove"}, "many columns"),
+    Target("DPSparseRegressor", "auto", {"epsilon": 20.0, "sparsity": 2}, "columns in one unit"),
+    Target("DPSparseClassifier", "auto", {"epsilon": 20.0, "sparsity": 2}, "columns in one unit"),
+)
 
 
 def targets() -> list[Target]:
     """Every registered method, for rows and for persons, and the variants."""
     registered = sorted({(estimator, m.name) for m in fattail.registry() for estimator in m.estimators})
     by_person = (Target(estimator, method, {"person": True}) for estimator, method in registered)
-    return [*(Target(estimator, method) for estimator, method in registered), *VARIANTS, *by_person]
+    return [*(Target(estimator, method) for estimator, method in registered), *VARIANTS, *SHAPED, *by_person]
 
 
 def dataset(estimator: str, n: int = 240, seed: int = 2) -> Data:
@@ -294,13 +307,52 @@ def persons(estimator: str) -> Iterator[Pair]:
         yield f"one person has a second row, {kind.__name__}", (X, *data[1:], np.arange(n)), second
 
 
+def many_columns(rng: np.random.Generator) -> np.ndarray:
+    return rng.standard_t(3, (240, 24))
+
+
+def rare_columns(rng: np.random.Generator) -> np.ndarray:
+    """Mostly indicators that are too rare to have a unit of their own."""
+    return np.concatenate([rng.standard_t(3, (240, 4)), rng.random((240, 20)) < 0.02], axis=1)
+
+
+TABLES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    "capped": lambda rng: np.minimum(rng.exponential(size=(600, 1)), 1.5),
+    "rare columns": rare_columns,
+    "many columns": many_columns,
+    "columns in one unit": lambda rng: rng.uniform(-1, 1, (240, 12)),
+}
+
+
+def shaped(target: Target) -> Iterator[Pair]:
+    """One row of such a table becomes another. A row of usual length with a huge response moves joint moments the most."""
+    rng = np.random.default_rng(5)
+    X = TABLES[target.table](rng)
+    signs, own = np.where(np.arange(X.shape[1]) % 2, 1.0, -1.0), X[ROW]
+    data: Data = (X,)
+    if target.estimator not in UNSUPERVISED:
+        y = 2 * X[:, 0] - X[:, 1] + rng.standard_t(2, len(X))
+        data = X, (y > 0).astype(int) if target.estimator in CLASSIFIERS else y
+    rows = {
+        "huge": (1e308 * signs, -1e308),
+        "moderate": (4 * signs, 20.0),
+        "own, huge response": (own, 1e300),
+        "doubled, huge response": (2 * own, -1e300),
+        "ordinary": (1.4 * np.abs(signs), 0.5),
+        "zero": (0 * signs, 20.0),
+    }
+    for name, (row, y) in rows.items():
+        yield name, data, replaced(data, row, y)
+
+
 GROUPS: tuple[Callable[[str], Iterator[Pair]], ...] = (values, tables, streams, sparse_rows)
 
 
 def pairs(target: Target) -> Iterator[Pair]:
     """All neighbors for a target: tables with a replaced row, or with one row more if that is what is protected."""
-    for group in (persons,) if target.has_persons else GROUPS:
-        for name, data, neighbor in group(target.estimator):
+    groups = (persons,) if target.has_persons else GROUPS
+    for every in (shaped(target),) if target.table else (group(target.estimator) for group in groups):
+        for name, data, neighbor in every:
             if target.options.get("relation") != "add-remove":
                 yield name, data, neighbor
             elif (larger := appended(data, neighbor)) is not None:

@@ -1,5 +1,6 @@
 """Every method recorded and replayed on hostile neighbors; every known kind of bug planted, and caught."""
 
+import importlib
 import importlib.util
 import sys
 import warnings
@@ -64,6 +65,45 @@ def test_few_rows_reach_the_releases_that_need_many():
         assert finding.violations == ()
         found |= {spending.release for spending in finding.releases}
     assert found >= {"second look", "joint moments 2", "least squares gradient 2", "squares of gradients"}
+
+
+def halved(method):
+    """The same value with half of its sensitivity."""
+
+    def understated(self, *arguments, **named):
+        b = method(self, *arguments, **named)
+        return Bounded(b._value, b.raw_sensitivity / 2, b.norm, b.fold, unit=b.unit, offset=b.offset, monotone=b.monotone)
+
+    return understated
+
+
+@pytest.mark.parametrize(
+    ("table", "place", "kind", "release", "neighbor"),
+    [
+        ("many columns", "parts.subspace", "Gram", "moments along directions", "doubled, huge response"),
+        ("many columns", "parts.subspace", "Ball", "gradient", "own, huge response"),
+        ("many columns", "parts.subspace", "Clip", "mean residual", "own, huge response"),
+        ("rare columns", "auto.many_columns", "Histogram", "unit of columns that do not show", "moderate"),
+        ("columns in one unit", "auto.sparse", "Clip", "level of residuals", "huge"),
+    ],
+)
+def test_a_table_of_its_own_reaches_a_release_whose_sensitivity_is_understated(table, place, kind, release, neighbor):
+    """No usual table came to these releases, so the attack did not notice a fault in them."""
+    target = next(t for t in cases.SHAPED if t.table == table and "relation" not in t.options)
+    data, other = next((d, n) for name, d, n in cases.pairs(target) if name == neighbor)
+    assert cases.audited(target, data, other).violations == ()
+    module = importlib.import_module(f"fattail.algorithms.{place}")
+    honest = getattr(module, kind)
+    method = "counts" if kind == "Histogram" else "mean"
+    with mock.patch.object(module, kind, type(kind, (honest,), {method: halved(getattr(honest, method))})):
+        found = [cases.audited(target, data, other) for _ in range(5)]
+    assert any(s.ratio > 1 and release in s.release for one in found for s in one.releases)
+
+
+def test_a_table_with_abrupt_ends_reaches_the_parts_of_its_last_octave():
+    target = next(t for t in cases.SHAPED if t.table == "capped")
+    names = {s.release for _, data, other in cases.pairs(target) for s in cases.audited(target, data, other).releases}
+    assert "parts of the last octave" in names
 
 
 @pytest.mark.parametrize("name", ["DPMean", "DPLinearRegression", "DPSparseRegressor"])

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -228,6 +229,31 @@ def test_a_forked_child_does_not_close_the_block_of_its_parent():
         assert queue.get(timeout=60) == 1
         worker.join()
         assert fit() == 0
+    assert len(budget.history) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_whose_parent_has_ended_charges_the_block_of_its_ancestor():
+    """The way to the process with the block was cut, and nothing was charged. The block ends where it was opened, also for it."""
+    charged, closed, again, ready = os.pipe(), os.pipe(), os.pipe(), os.pipe()
+    with warnings.catch_warnings(), Budget(EPSILON, DELTA) as budget:
+        warnings.simplefilter("ignore")  # newer Pythons warn about forks with threads
+        if os.fork() == 0:
+            if os.fork() == 0:
+                try:
+                    os.read(ready[0], 1)  # until the parent has ended
+                    fit()
+                    os.write(charged[1], b"1")
+                    os.read(closed[0], 1)
+                    os.write(again[1], b"%d" % len(module.open_budgets()))
+                finally:
+                    os._exit(0)
+            os._exit(0)
+        os.wait()
+        os.write(ready[1], b"1")
+        assert os.read(charged[0], 1) == b"1"
+    os.write(closed[1], b"1")
+    assert os.read(again[0], 1) == b"0"
     assert len(budget.history) == 1
 
 

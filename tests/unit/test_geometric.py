@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fattail._tools.numbers import decimals
 from fattail.privacy import geometric
+from fattail.privacy.exact import exp_bounds
 from fattail.privacy.geometric import digits_of, discrete_laplace, thresholds
 
 
@@ -122,3 +124,13 @@ def test_thresholds_do_not_depend_on_the_callers_decimal_context(scale):
         with decimal.localcontext(around) as context:
             assert np.array_equal(thresholds.__wrapped__(scale, 16), expected)
             assert not any(context.flags.values())
+
+
+def test_exact_noise_does_not_depend_on_the_default_decimal_context(monkeypatch):
+    """A context takes what it is not given from ``decimal.DefaultContext``: a trap there raised after the charge, and rounding
+    up broke the premise of both proofs."""
+    expected = thresholds.__wrapped__(3.3, 16), exp_bounds(-7, 3, 128)
+    monkeypatch.setitem(decimal.DefaultContext.traps, decimal.Inexact, True)
+    monkeypatch.setattr(decimal.DefaultContext, "rounding", decimal.ROUND_CEILING)
+    assert decimals(9).rounding == decimal.ROUND_HALF_EVEN
+    assert np.array_equal(thresholds.__wrapped__(3.3, 16), expected[0]) and exp_bounds(-7, 3, 128) == expected[1]

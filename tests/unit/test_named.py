@@ -3,7 +3,9 @@
 import collections
 import datetime
 import decimal
+import fractions
 import gzip
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from fattail.rows.door import Refusal
+import fattail
+from fattail.rows.door import Refusal, typed
 from fattail.rows.named import NamedColumns
 from fattail.rows.persons import person_codes
 from fattail.statistics.labels import check_groups, declared_codes, occurring_codes
@@ -212,3 +215,44 @@ def test_no_id_of_a_sequence_decides_how_others_are_compared():
     """One float among the ids of a deque made floats of all, and two persons one."""
     ids = collections.deque([2**60, 2**60 + 1, 0.5])
     assert person_codes(ids)[1] == person_codes(list(ids))[1] == 3
+
+
+class Hostile:
+    """A cell whose every method raises."""
+
+    def __str__(self):
+        raise RuntimeError("a secret")
+
+    __hash__ = __float__ = __eq__ = __str__
+
+
+STRANGE = [10**5000, fractions.Fraction(10**5000, 3), np.timedelta64(3), Hostile(), decimal.Decimal("sNaN"), {}, np.ma.masked]
+
+
+@pytest.mark.parametrize("odd", STRANGE, ids=lambda cell: type(cell).__name__)
+def test_a_label_that_cannot_be_spelled_is_no_name(odd):
+    """An integer of 5,000 digits, a time span without a unit, or a cell that raises stopped the question; some were quoted."""
+    labels = NamedColumns({"g": ["a", odd, "b", 1]}, [], ["g"]).labels("g")
+    assert declared_codes(labels, ["a", "b", 1])[[0, 2, 3]].tolist() == [0, 1, 2]
+    codes, names = occurring_codes(labels)
+    assert [names[k] for k in codes[[0, 2, 3]]] == ["a", "b", 1]
+
+
+@pytest.mark.parametrize("odd", [*STRANGE, None, "x", b"x", [1.0], [1, 2], 1j, 10**400], ids=lambda cell: type(cell).__name__)
+@pytest.mark.parametrize("missing", ["zero", "drop"])
+def test_no_cell_of_a_list_is_refused_where_cells_may_be_missing(odd, missing):
+    """A null or a text decided the type of the whole list, and a list of texts is refused."""
+    X, y = [[1.0, 2.0], [3.0, odd], [4.0, 5.0]] * 9, [1.0, odd, 0.5] * 9
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert fattail.mean({"y": y}, "y", missing=missing, random_state=0) is not None
+        fattail.DPMean(missing=missing, random_state=0).fit(X)
+        fattail.DPMean(missing=missing, random_state=0).fit(lambda: iter([X, X]))
+        fattail.DPLinearRegression(missing=missing, random_state=0).fit(X, y)
+    assert not [w for w in caught if "masked" in str(w.message)]
+
+
+def test_a_number_in_a_list_is_read_by_itself():
+    """As numbers of 64 bits, whatever else the list holds."""
+    for odd in (*STRANGE, None, "x", 1j, 2**63, -1, 0.5, np.float16(1), np.longdouble(1)):
+        assert typed([2**60 + 1, odd, 0.1])[[0, 2]].tolist() == [2.0**60, 0.1]

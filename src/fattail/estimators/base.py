@@ -23,7 +23,7 @@ from fattail.privacy.counting import count_claims, counted
 from fattail.privacy.noise import noise_source
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
-from fattail.rows.door import array_of, rows_of, take_target, target_of
+from fattail.rows.door import array_of, rows_of, take_target, target_of, typed
 from fattail.rows.frames import Columns, is_column, is_frame
 from fattail.rows.missing import HOW, missing_in_words, without_missing
 from fattail.rows.persons import Ids
@@ -184,6 +184,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             person = Ids(ids, person)
         if isinstance(y, str) and is_frame(X):
             X, y = take_target(X, y)
+        if self.missing in ("zero", "drop"):
+            X, y = typed(X), y if y is None or labels is not None else typed(y)
         rows = rows_of(X)
         options: dict[str, Any] = {
             "accept_sparse": "csr" if accept_sparse else False,

@@ -36,6 +36,8 @@ _inside: contextvars.ContextVar[tuple[Budget, ...]] = contextvars.ContextVar("fa
 
 # Blocks that this process has open, by file, and how often.
 _open: Counter[str] = Counter()
+# Blocks that were open when this process, or one that it descends from, was forked. Its parents may end before it does.
+_inherited: set[str] = set()
 _lock = threading.Lock()
 
 
@@ -58,7 +60,8 @@ class Budget:
 
     A thread or task that is inside a block charges the blocks around it. A thread outside of all blocks, such as a worker of a
     pool, charges all blocks that its process and its ancestors have open. A program on another machine, or one that outlives
-    the budget, is refused.
+    the budget, is refused. A program that was started inside of the block, and not forked, does not find it once its parent has
+    ended.
 
     Examples
     --------
@@ -226,6 +229,8 @@ def _files_of_open_blocks() -> set[str]:
         marks = tuple(map(_process_mark, _ancestors()))
         names = [name.removesuffix(".open").rpartition("-")[2] for name in markers if name.startswith(marks)]
         found |= {str(folder / f"{name}.db") for name in names}
+        still_open = {name.removesuffix(".open").rpartition("-")[2] for name in markers}
+        found |= {path for path in _inherited if Path(path).stem in still_open}
     return found
 
 
@@ -258,6 +263,7 @@ def _ancestors() -> list[int]:
 
 def _after_fork() -> None:
     # The parent's blocks are found by their markers, and end when the parent ends them.
+    _inherited.update(_open)
     _open.clear()
     _lock.release()
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fattail._tools.numbers import decimals
 
 Draw = Callable[[int], bytes]
 
@@ -143,7 +145,7 @@ def exp_bounds(top: int, bottom: int, bits: int) -> tuple[int, int]:
     (694, 697)
     """
     spare = 25 + int(abs(top) / bottom)
-    context = Context(prec=int(0.30103 * bits) + spare, Emax=MAX_EMAX, Emin=MIN_EMIN)
+    context = decimals(int(0.30103 * bits) + spare)
     e = context.exp(context.divide(Decimal(top), Decimal(bottom)))
     low = int(context.multiply(e, Decimal(1 << bits))) - 1
     return low, low + 3

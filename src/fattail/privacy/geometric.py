@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fattail._tools.numbers import decimals
 
 Draw = Callable[[int], bytes]
 Integers = NDArray[np.int64]
@@ -145,7 +147,7 @@ def _enclosed(scale: float, length: int, spare: int) -> list[int] | None:
     top, bottom = scale.as_integer_ratio()
     # Squaring doubles a relative error, and each operation adds one unit in the last place; see the proof.
     precision = math.ceil(8 * length * math.log10(2)) + math.ceil(digits * math.log10(4)) + spare
-    context = Context(prec=precision, Emax=MAX_EMAX, Emin=MIN_EMIN)
+    context = decimals(precision)
     doubt = Decimal((0, (1,), math.ceil(digits * math.log10(4)) + 5 - precision))  # a power of ten, in no context
     power = context.exp(context.divide(Decimal(-bottom), Decimal(top)))  # exp(-2^j / scale) for j = 0, 1, ...
     chances = []

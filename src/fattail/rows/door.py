@@ -12,6 +12,7 @@ Formal guarantees: ``door.proof.md``.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -179,6 +180,24 @@ def array_of(values: Any, *, strict: bool = True) -> NDArray[Any]:
     if strict or array.dtype.kind in "biufcO" or hasattr(values, "dtype"):
         return array
     return attempt("making an array", np.asarray, values, object)
+
+
+def typed(values: Any) -> Any:
+    """A plain sequence as an array of numbers, read cell by cell, what is no number as NaN; anything else unchanged.
+
+    For tables in which cells may be missing: one of them must not decide the type of a list, and with it whether it is refused.
+
+    Examples
+    --------
+    >>> typed([1, None, "2.5", "x"])
+    array([1. , nan, 2.5, nan])
+    """
+    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or hasattr(values, "dtype"):
+        return values
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy warns of a cell that is masked
+        array = array_of(values, strict=False)
+        return array if number_type(array.dtype) is not None else _cells(array)
 
 
 def nested_array(values: Any) -> NDArray[Any]:

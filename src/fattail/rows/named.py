@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.extras import extra
-from fattail.rows.door import Refusal, array_of, as_vector, attempt, number_type, schema_of, target_of, type_of
+from fattail.rows.door import Refusal, array_of, as_vector, attempt, number_type, schema_of, target_of, type_of, typed
 from fattail.rows.frames import (
     as_array,
     cells_of,
@@ -101,7 +101,7 @@ class NamedColumns:
         """A column of numbers; a missing cell, or a cell of a text file that is not a number, is NaN."""
         column = self._columns[name] if isinstance(name, str) else name
         try:
-            numbers = target_of(column)
+            numbers = target_of(typed(column))
         except Refusal as refusal:
             raise Refusal(f"column {name!r}: {refusal}" if isinstance(name, str) else str(refusal)) from None
         return self._checked(numbers, name)

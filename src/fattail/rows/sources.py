@@ -40,6 +40,7 @@ from fattail.rows.door import (
     schema_of,
     take_target,
     type_of,
+    typed,
 )
 from fattail.rows.frames import is_column, is_frame, kind_of, library
 from fattail.rows.source import Arrays, Chunk, Reader, Source, window
@@ -95,7 +96,8 @@ class Chunks(Reader):
 
     def _items(self) -> Iterator[tuple[Any, Any]]:
         for item in attempted("the stream", self._factory()):
-            yield item if isinstance(item, tuple) else (item, None)
+            X, y = item if isinstance(item, tuple) else (item, None)
+            yield typed(X), y
 
     def _count(self) -> int:
         """The number of rows of all chunks, whose types are checked on the way."""
@@ -170,6 +172,8 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any =
         X, person = take_target(X, person)
     if isinstance(y, str) and is_frame(X):
         X, y = take_target(X, y)
+    if missing in ("zero", "drop"):
+        X, y = typed(X), y if y is None or labels is not None else typed(y)
     source = _source_of(X)
     if isinstance(person, str):
         source = source.with_person(person)

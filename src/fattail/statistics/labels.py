@@ -90,9 +90,9 @@ def _spelling(cell: Any) -> tuple[type, str] | None:
     """
     try:
         hash(cell)
-    except TypeError:  # a list, say
+        return None if cell is None else (type(cell), str(cell))
+    except Exception:  # a list cannot be hashed, an integer of 5,000 digits cannot be spelled; other types may do anything
         return None
-    return None if cell is None else (type(cell), str(cell))
 
 
 def _number(name: Any) -> int | float | None:
@@ -160,12 +160,14 @@ def occurring_codes(labels: NDArray[Any]) -> tuple[Codes, list[Name]]:
 
 
 def _own_name(cell: Any) -> Name | None:
-    """The name of a group, from its own cell alone: a number, or text."""
-    if isinstance(cell, (int, np.integer)) and not isinstance(cell, (bool, np.timedelta64)):
-        return int(cell)
+    """The name of a group, from its own cell alone: a number, or text; None for a cell that cannot be spelled."""
     if isinstance(cell, (float, np.floating)):
         return (int(cell) if cell == int(cell) else float(cell)) if np.isfinite(cell) else None
-    return str(_spelled(cell))
+    try:
+        name = str(_spelled(cell))
+    except Exception:  # an integer of 5,000 digits; cells of other types may raise anything
+        return None
+    return int(cell) if isinstance(cell, (int, np.integer)) and not isinstance(cell, (bool, np.timedelta64)) else name
 
 
 def refuse_missing(labels: NDArray[Any]) -> None:

@@ -14,7 +14,7 @@ from fattail.estimators.documentation import documented
 from fattail.estimators.means import DPMean
 from fattail.privacy import Curator
 from fattail.results.release import Release
-from fattail.rows.door import array_of, target_of
+from fattail.rows.door import array_of, target_of, typed
 from fattail.rows.frames import is_column
 from fattail.rows.named import NamedColumns, check_text_options
 from fattail.statistics.cap import NO_CAP, release_cap
@@ -283,7 +283,7 @@ def _numbers(data: Any, column: Any, source: dict[str, Any]) -> Any:
     if column is None:
         if isinstance(data, (str, Path)) or (hasattr(data, "keys") and not is_column(data)):
             raise ValueError("which column? mean(data, 'cost')")
-        return target_of(data) if is_column(data) else array_of(data)
+        return target_of(data) if is_column(data) else array_of(typed(data))
     names = [column] if isinstance(column, str) or not isinstance(column, (list, tuple)) else list(column)
     table = NamedColumns(data, names, **source)
     columns = [table.numbers(name) for name in names]
@@ -296,7 +296,11 @@ def _column(data: Any, column: Any) -> Any:
         raise ValueError("by groups, persons or add-remove, and with missing='drop', a question is about one column")
     if column is None:
         values = (
-            target_of(data) if is_column(data) else None if isinstance(data, str) or hasattr(data, "keys") else array_of(data)
+            target_of(data)
+            if is_column(data)
+            else None
+            if isinstance(data, str) or hasattr(data, "keys")
+            else array_of(typed(data))
         )
         if values is None:
             raise ValueError("which column? mean(data, 'cost', by='region')")
