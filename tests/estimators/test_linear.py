@@ -463,6 +463,19 @@ def test_slopes_of_other_labels_have_an_end(sharp):
         np.testing.assert_allclose(model.coef_[0], sharp * np.array([1.0, 0.5, 0.0]), atol=4 * model.standard_errors_.max())
 
 
+@pytest.mark.parametrize(("n", "d", "epsilon"), [(5_000, 30, 0.5), (10_000, 100, 1.0)])
+def test_slopes_of_labels_that_noise_hides_are_not_certain(n, d, epsilon):
+    """Directions that the noise hides were left out, and so were their errors: a fit near zero covered a tenth of the slopes."""
+    covered = []
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        X, slopes = rng.standard_t(4, (n, d)), rng.normal(size=d) / d**0.5
+        y = (rng.random(n) < expit(X @ slopes)).astype(int)
+        model = DPLogisticRegression(epsilon=epsilon, delta=1e-5, random_state=seed).fit(X, y)
+        covered.append(np.abs(model.coef_[0] - slopes) <= 2 * model.standard_errors_)
+    assert np.mean(covered) >= 0.9
+
+
 def test_slope_of_a_column_that_hardly_varies_is_not_certain():
     """One in 250 rows is not 1. Steps hardly moved its slope, and the interval was as narrow as if they had."""
     rng = np.random.default_rng(2)

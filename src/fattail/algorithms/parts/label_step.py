@@ -45,6 +45,8 @@ class LabelStepDefaults:
     """Noise deviations up to which the curvature of a direction may be zero."""
     least: float = 0.1
     """Least curvature of a direction that shows, over the mean."""
+    shrunk: float = 0.1
+    """Least variance of predictions that is left, in log-odds, where steps were short or shrunk."""
     shortfall: float = 0.25
     """Share of the step that is left after it for rare labels, whose curvature falls on the way (1 % of 50,000)."""
     certain: float = 3.0
@@ -70,6 +72,8 @@ class Curvature:
     """As released."""
     noise: float
     """Of an entry."""
+    blur: float
+    """What is left of it in an entry after the shrinkage of eigenvalues."""
 
     @property
     def shown(self) -> NDArray[np.bool_]:
@@ -106,7 +110,7 @@ class Curvature:
         inner, turn = np.linalg.eigh(Q.T @ moments @ Q)
         inner = np.maximum(inner, max(DEFAULTS.least * mean, noise))
         values, vectors = np.linalg.eigh(rest @ smooth @ rest + (Q @ turn * inner) @ (Q @ turn).T)
-        return cls(np.where(values >= DEFAULTS.least * mean / 2, values, 0.0), vectors, moments, noise)
+        return cls(np.where(values >= DEFAULTS.least * mean / 2, values, 0.0), vectors, moments, noise, believed * noise)
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ def last_step(model: Model, gradient: Gaussian, curvature: Gaussian, base: Probl
     factor_error = 0.0 if model.is_rare else _factor_error(model, bend, base, released, noise)
     moved = back @ change
     taken, left = 1.0, 0.0
-    if model.is_rare:  # likely rows are few: a long step would overshoot in them
+    if model.is_rare or model.taken > 0:  # likely rows are few, or coefficients are noise: a long step would overshoot
         taken = 1 / (1 + _size(base, moved) / max(_size(base, model.w), 1.0))
         left = 1 - taken + DEFAULTS.shortfall
     error = error + left**2 * np.outer(change, change)
@@ -158,7 +162,16 @@ def last_step(model: Model, gradient: Gaussian, curvature: Gaussian, base: Probl
     has_end = math.isfinite(factor_error)
     if has_end:
         covariance += factor_error**2 * np.outer(model.w, model.w)
-    return LastStep(model, covariance, has_end)
+    return LastStep(model, covariance + _left_out(problem), has_end)
+
+
+def _left_out(problem: Problem) -> Floats:
+    """Covariance of parameters in directions that were left out of the units: together they make predictions of ordinary size."""
+    width = problem.frame.shape.shape[1]
+    if problem.p == width:
+        return np.zeros((width, width))
+    Q = np.linalg.qr(problem.frame.shape.T)[0]
+    return np.asarray(DEFAULTS.ordinary**2 / (width - problem.p) * (np.eye(width) - Q @ Q.T))
 
 
 def _size(base: Problem, w: Floats) -> float:
@@ -172,6 +185,7 @@ def _posterior(model: Model, bend: Curvature, back: Floats, seen: Floats, noise:
     # Steps that were short left an error: no less than if they had been long enough, with all of their noise.
     is_short = model.is_rare and not model.renewals
     margin = CURVATURE_MARGIN if is_short else 1.0
+    sizes = _LEFT[_LEFT >= c.shrunk] if is_short or model.taken > 0 else _LEFT
     known = margin**2 * (model.noise + model.taken)
     ordinary = (c.ordinary / np.maximum(np.linalg.norm(back, axis=0), TINY)) ** 2
     slopes = bend.vectors.T @ model.problem.in_u(np.append(model.w[:-1], 0.0)) * shown
@@ -180,9 +194,9 @@ def _posterior(model: Model, bend: Curvature, back: Floats, seen: Floats, noise:
     expected = c.factor * slopes * is_short
     surprise = seen - bend.values * expected
     evidence, means, errors = [], [], []
-    for left in _LEFT / model.p:
+    for left in sizes / model.p:
         prior = np.diag(np.where(shown, known + left, ordinary)) + along
-        added = noise**2 + bend.noise**2 * float(np.trace(prior[np.ix_(shown, shown)]))  # the curvature has noise as well
+        added = noise**2 + bend.blur**2 * float(np.trace(prior[np.ix_(shown, shown)]))  # the curvature has noise as well
         spread = values * prior * bend.values + added * np.eye(model.p)
         gain = np.linalg.solve(spread, values * prior).T
         evidence.append(-(np.linalg.slogdet(spread)[1] + surprise @ np.linalg.solve(spread, surprise)) / 2)
