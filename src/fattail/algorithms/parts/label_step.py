@@ -43,6 +43,8 @@ class LabelStepDefaults:
     """Standard deviation of a coefficient per unit of its column, in log-odds (Gelman, Jakulin, Pittau and Su 2008)."""
     flat: float = 2.0
     """Noise deviations up to which the curvature of a direction may be zero."""
+    doubted: float = 0.1
+    """Least share of the variance of a curvature that counts as its error: a spread may be hidden where none shows."""
     least: float = 0.1
     """Least curvature of a direction that shows, over the mean."""
     shrunk: float = 0.1
@@ -110,7 +112,13 @@ class Curvature:
         inner, turn = np.linalg.eigh(Q.T @ moments @ Q)
         inner = np.maximum(inner, max(DEFAULTS.least * mean, noise))
         values, vectors = np.linalg.eigh(rest @ smooth @ rest + (Q @ turn * inner) @ (Q @ turn).T)
-        return cls(np.where(values >= DEFAULTS.least * mean / 2, values, 0.0), vectors, moments, noise, believed * noise)
+        return cls(
+            np.where(values >= DEFAULTS.least * mean / 2, values, 0.0),
+            vectors,
+            moments,
+            noise,
+            math.sqrt(max(believed, DEFAULTS.doubted)) * noise,
+        )
 
 
 @dataclass(frozen=True)
@@ -185,7 +193,7 @@ def _posterior(model: Model, bend: Curvature, back: Floats, seen: Floats, noise:
     # Steps that were short left an error: no less than if they had been long enough, with all of their noise.
     is_short = model.is_rare and not model.renewals
     margin = CURVATURE_MARGIN if is_short else 1.0
-    sizes = _LEFT[_LEFT >= c.shrunk] if is_short or model.taken > 0 else _LEFT
+    sizes = _LEFT[c.shrunk <= _LEFT] if is_short or model.taken > 0 else _LEFT
     known = margin**2 * (model.noise + model.taken)
     ordinary = (c.ordinary / np.maximum(np.linalg.norm(back, axis=0), TINY)) ** 2
     slopes = bend.vectors.T @ model.problem.in_u(np.append(model.w[:-1], 0.0)) * shown
