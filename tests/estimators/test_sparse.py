@@ -10,6 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fattail
 from fattail import DPSparseClassifier, DPSparseRegressor, UtilityWarning, audit
 from fattail.algorithms.parts.support_fit import Fit
+from fattail.algorithms.parts.support_joint import columns_are_alike
+from fattail.columns.units import ColumnUnits
 from fattail.losses import Logistic
 
 CASES = [(cls, m) for cls in (DPSparseRegressor, DPSparseClassifier) for m in cls._methods]
@@ -359,3 +361,13 @@ def test_a_far_row_of_a_table_is_not_predicted_beyond_what_showed():
     assert np.ptp(model.predict(1e6 * X)) < 100 * np.ptp(y)
     low, high = model.response_range_
     assert low < np.quantile(y, 0.01) and high > np.quantile(y, 0.99)
+
+
+def test_one_unit_of_fifty_that_noise_made_does_not_make_a_table():
+    """One fit of 20 of d = s = 50 scaled columns was fitted as a table, with eight times the error."""
+    scale = np.full(50, 0.5)
+    scale[7] = 4.5
+    assert columns_are_alike(ColumnUnits(np.zeros(50), scale, np.ones(50)), 0.055)
+    scale[:5] = 4.5
+    assert not columns_are_alike(ColumnUnits(np.zeros(50), scale, np.ones(50)), 0.055)
+    assert not columns_are_alike(ColumnUnits(np.zeros(4), np.array([0.5, 0.5, 0.5, 4.5]), np.ones(4)), 0.055)

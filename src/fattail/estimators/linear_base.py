@@ -268,7 +268,13 @@ class LinearModel(LinearPredictor):
         reach = stats.norm.ppf((1 + self.confidence) / 2) * self.standard_errors_
         self.interval_: Floats = np.stack([fit.coef - reach, fit.coef + reach], axis=1)
         if fit.covariance is not None:
-            self._warn_of_hidden(np.flatnonzero(np.isinf(self.standard_errors_)))
+            unknown = np.isinf(self.standard_errors_)
+            self._warn_of_hidden(np.flatnonzero(unknown & (fit.coef == 0)))
+            if self._target().logistic and np.any(unknown & (fit.coef != 0)):
+                warn_utility(
+                    f"the labels are separable, or noise at epsilon={self.epsilon:g} does not rule it out: slopes may be "
+                    "arbitrarily large, so their intervals are infinite"
+                )
 
 
 def refuse(unsupported: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from fattail.algorithms.auto.least_squares import COUNTS, least_squares, samples
 from fattail.algorithms.auto.many_columns import fit_along_directions, has_many_columns
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.label_scale import rescale
+from fattail.algorithms.parts.label_step import last_step
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, LinearFit, Target, Units, prepare
 from fattail.algorithms.parts.newton import MeanCorrection, Model
 from fattail.algorithms.parts.support_fit import center, center_plan, typical
@@ -38,7 +39,7 @@ Floats = NDArray[np.float64]
 
 # Constants of the Newton path were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise. The benchmark's own laws and tables were looked at during design, so they are not held out.
-SLOPES = 0.06  # share of the common factor of slopes of labels
+SLOPES = 0.06  # share of the curvature of labels at the last step or, with too many columns for it, of a common factor of slopes
 POSITIVES = 0.03  # share of the share of positive labels
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 # Rows over the noise multiplier below which the response is not centered twice: a second selection of its size would have to
@@ -172,12 +173,14 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         else None
     )
     positives = (Gaussian("share of positives", POSITIVES),) if logistic and target.is_plain else ()
-    scales = tuple(Gaussian("factor of the slopes", SLOPES) for _ in positives)
+    curvatures = tuple(Gaussian("curvature of the last step", SLOPES) for _ in positives if p <= WIDEST)
+    scales = tuple(Gaussian("factor of the slopes", SLOPES) for _ in positives if p > WIDEST)
     calibrated = tuple(Gaussian("mean prediction", POSITIVES, count=2) for _ in positives)
     fixed = [
         *units.mechanisms(p),
         lengths,
         *positives,
+        *curvatures,
         *scales,
         *calibrated,
         *(() if logistic else (residuals,)),
@@ -199,7 +202,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     if positives:
         model.balance(share)
     model.count_lengths(lengths)
-    for t, gradient in enumerate(gradients):
+    for t, gradient in enumerate(gradients[: -1 if curvatures else None]):
         if t in renewed:
             model.reshape(units.moments)
             model.count_lengths(lengths)
@@ -210,11 +213,12 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
             model.shrink()
     for release in scales:
         rescale(model, release)
+    last = last_step(model, gradients[-1], curvatures[0], problem) if curvatures else model
     for release in calibrated:
         model.calibrate(release, share)
     if wide:
         wide.apply(model)
-    return model.fit(steps)
+    return last.fit(steps)
 
 
 def hopeless(n: int, d: int, epsilon: float, delta: float) -> bool:

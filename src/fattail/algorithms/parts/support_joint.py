@@ -41,6 +41,8 @@ class JointSupportDefaults:
     Uniform columns gave up to 6.3 with noise of 0.05."""
     center_ratio: tuple[float, float] = (1.0, 80.0)
     """Centers within this multiple of the scale are about zero; uniform columns gave up to 2.5 with noise of 0.05."""
+    odd: float = 0.05
+    """Share of the columns that may differ: one unit of fifty was taken from noise in one of 20 fits of d = s = 50."""
     sign_excess: float = 1.5
     """Positive less negative entries of a row, over the root of their number: below this in 87 % of rows with random signs."""
     row_quantiles: tuple[float, float] = (0.5, 0.9)
@@ -60,7 +62,7 @@ def most_columns(n: int, multiplier: float) -> int:
 
 
 def columns_are_alike(units: ColumnUnits, noise: float) -> bool:
-    """Whether all columns that show are around zero and in about one unit, as if somebody had scaled them.
+    """Whether all columns that show, but for a few, are around zero and in about one unit, as if somebody had scaled them.
 
     ``noise`` is that of a count, as a share of the rows.
     """
@@ -70,7 +72,8 @@ def columns_are_alike(units: ColumnUnits, noise: float) -> bool:
     center, scale = units.center[shown], units.scale[shown]
     farthest, widest = (clean + rate * noise for clean, rate in (DEFAULTS.center_ratio, DEFAULTS.unit_ratio))
     apart = np.exp(np.abs(np.log(scale / np.median(scale))))
-    return bool(np.all(apart <= widest) and np.all(np.abs(center) <= farthest * scale))
+    differ = (apart > widest) | (np.abs(center) > farthest * scale)
+    return bool(np.sum(differ) <= DEFAULTS.odd * scale.size)
 
 
 def rows_look_scaled(curator: Curator, release: Gaussian, data: PrivateData) -> bool:
