@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.lengths import Lengths
 from fattail.algorithms.parts.linear_rows import LinearFit, Problem
+from fattail.algorithms.parts.response_ends import response_ends
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Clip, Gram, symmetric
 from fattail.rows.data import Block, PrivateData
@@ -60,6 +61,13 @@ class JointDefaults:
     uneven: float = 0.5
     """Mean square of pulled-back rows in a direction, over that of all, below which Newton steps would be too short in it.
     It was 0.1 to 0.38 with rare dummies and zero-inflated columns, 0.64 to 0.94 for normal, t(3) and log-normal ones."""
+    size_clip: float = 2.0
+    """Clip of sizes of residuals that are compared among rows, in units of the residuals ..."""
+    varying: float = 0.2
+    """... and length of their covariance with the rows beyond which they differ too much. It was 0.06 to 0.18 with noise of one
+    law, 0.25 to 0.37 for net assets of households ..."""
+    surely: float = 3.0
+    """... and deviations of the noise by which it must exceed that."""
     shown_gain: float = 3.0
     """Standard deviations of the noise that a gain, or a mean residual, must exceed where the response's unit is unknown: noise
     does once in 740 and in 370 fits."""
@@ -112,6 +120,8 @@ class JointFit:
         """Sizes of residuals in their unit, where they were counted since the last round."""
         self.lost = True
         """Whether the last round left a direction whose variance does not exceed its noise."""
+        self.ends = -math.inf, math.inf
+        """Ends of predictions that counts of the response show."""
         self.problem = self._with_shape(problem)
 
     @property
@@ -239,6 +249,28 @@ class JointFit:
         squares = self.curator.release(release, Ball(radius=radius**2).mean(data, rows, width=self.p))
         return not self.lost and bool(np.min(squares) > DEFAULTS.uneven * np.mean(squares))
 
+    def has_even_residuals(self, release: Gaussian, data: PrivateData) -> bool:
+        """Whether the size of residuals hardly depends on the rows.
+
+        Where it does, a narrow clip moves the fit away from least squares, most of all if residuals are skewed.
+        """
+        problem, w, unit, clip, radius = self.problem, self.full, self.unit, DEFAULTS.size_clip, math.sqrt(self.p)
+        turn = self._turn()
+        frame = replace(problem.frame, shape=turn @ problem.frame.shape)
+
+        def rows(block: Block) -> tuple[Any, Floats]:
+            u, weight, length = frame.rows(block)
+            size = np.abs(problem.response(block) - problem.frame.predict(block, w)) / unit
+            return u, (np.minimum(size, clip) - clip / 2) * weight * np.minimum(1.0, radius / np.maximum(length, TINY))
+
+        bound = radius * clip / 2
+        along = self.curator.release(release, Ball(radius=bound).mean(data, rows, width=self.p))
+        noise = self.curator.noise(release, 2 * bound / data.n)
+        constant = np.linalg.inv(turn @ self.shape)[-1]  # the mean row, up to a factor
+        along = along - constant * (constant @ along) / (constant @ constant)
+        explained = (self.p + DEFAULTS.surely * math.sqrt(2 * self.p)) * noise**2
+        return float(along @ along) < DEFAULTS.varying**2 + explained
+
     def left_by(self, steps: int, damping: float) -> Floats:
         """Variance in each direction of u that so many Newton steps may leave, where the curvature is in doubt."""
         least = damping * np.maximum(1 - self.doubt, 0.0)
@@ -270,13 +302,23 @@ class JointFit:
                 self.w[j] = 0.0
                 covariance = covariance - np.outer(along, covariance[j])
 
+    def limit(self, release: Gaussian, data: PrivateData) -> None:
+        """Set the ends of predictions by counts of the response, if these show enough."""
+        self.ends = response_ends(self.curator, release, data, self.problem, self.unit)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Ends of predictions in units of the response."""
+        low, high = ((end - self.problem.level) / self.problem.size for end in self.response_range)
+        return low, high
+
     def guard(self, release: Gaussian, data: PrivateData, before: Floats | None = None) -> None:
         """Go back if a more careful fit explains more: no slopes, or one ``before`` later steps, one between, one shrunken.
 
         A row's gain, in squared residuals, is bounded. The gains of all fits are one release. The fit itself is preferred by
         some standard deviations of the noise; without slopes there is no gain.
         """
-        problem, most = self.problem, DEFAULTS.most_gain
+        problem, most, (low, high) = self.problem, DEFAULTS.most_gain, self.reach
         fits = [self.w]
         if before is not None:
             fits += [before, (self.w + before) / 2, before * np.append(np.full(self.p - 1, DEFAULTS.shrunken), 1.0)]
@@ -284,7 +326,7 @@ class JointFit:
 
         def gain(block: Block) -> tuple[Floats, None]:
             y = problem.response(block)
-            gains = [y**2 - (y - problem.frame.predict(block, w)) ** 2 for w in full]
+            gains = [y**2 - (y - np.clip(problem.frame.predict(block, w), low, high)) ** 2 for w in full]
             return np.clip(np.column_stack(gains), -most, most), None
 
         bound = most * math.sqrt(len(fits))
@@ -355,7 +397,8 @@ class JointFit:
         """
         (low, high), level = self.problem.reach, self.problem.level
         stretch = 1 / min(self.unit, 1.0)
-        return min(level - stretch * (level - low), level), max(level + stretch * (high - level), level)
+        low, high = min(level - stretch * (level - low), level), max(level + stretch * (high - level), level)
+        return max(low, self.ends[0]), min(high, self.ends[1])
 
 
 def beyond(size: float, clip: float) -> float:
