@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.algorithms.auto.many_columns import blur
+from fattail.algorithms.parts.evenness import directions_are_even, residuals_are_even
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
 from fattail.algorithms.parts.newton import Model
@@ -163,7 +164,7 @@ def _refined(
 
     joint = JointFit(curator, *_standardized(curator, units, count_sample, target))
     joint.round((start,), moment_sample, first=True)
-    looks = joint.has_even_residuals(sizes, moment_sample), joint.is_even(even, moment_sample)
+    looks = residuals_are_even(joint, sizes, moment_sample), directions_are_even(joint, even, moment_sample)
     is_even = all(looks)  # both are released in any case
     if is_even:
         model = Model(curator, data, moment_sample, count_sample, joint.problem)

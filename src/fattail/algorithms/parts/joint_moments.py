@@ -58,16 +58,6 @@ class JointDefaults:
     """Added to the curvature, so that the sampling noise of a lost direction is not taken to be zero."""
     forgetting: float = 0.05
     """Share of the average variance that is added to every coefficient's between rounds."""
-    uneven: float = 0.5
-    """Mean square of pulled-back rows in a direction, over that of all, below which Newton steps would be too short in it.
-    It was 0.1 to 0.38 with rare dummies and zero-inflated columns, 0.64 to 0.94 for normal, t(3) and log-normal ones."""
-    size_clip: float = 2.0
-    """Clip of sizes of residuals that are compared among rows, in units of the residuals ..."""
-    varying: float = 0.2
-    """... and length of their covariance with the rows beyond which they differ too much. It was 0.06 to 0.18 with noise of one
-    law, 0.25 to 0.37 for net assets of households ..."""
-    surely: float = 3.0
-    """... and deviations of the noise by which it must exceed that."""
     shown_gain: float = 3.0
     """Standard deviations of the noise that a gain, or a mean residual, must exceed where the response's unit is unknown: noise
     does once in 740 and in 370 fits."""
@@ -222,54 +212,18 @@ class JointFit:
         self.w, self.prior = w[self.shown], covariance[np.ix_(self.shown, self.shown)]
         self.unit = max(math.sqrt(square), self.unit / 4)
 
-    def _turn(self) -> Floats:
+    @property
+    def turn(self) -> Floats:
+        """The rotation of u that brings its directions as close to columns as they can be."""
         left, _, right = np.linalg.svd(self.shape)
         return np.asarray(right.T @ left.T)
 
     def align(self) -> Floats:
         """Turn u so that its directions are as close to columns as they can be; the rotation."""
-        turn = self._turn()
+        turn = self.turn
         self.shape = turn @ self.shape
         self.problem = self._with_shape(self.problem)
         return turn
-
-    def is_even(self, release: Gaussian, data: PrivateData) -> bool:
-        """Whether the last round lost no direction, and none is made up of rows so long that Newton steps pull them back.
-
-        Such a direction, of a rare dummy say, has less curvature than others. Newton steps would be too short in it, and
-        leave the error of the start.
-        """
-        frame, radius = self.problem.frame, math.sqrt(self.p)
-        frame = replace(frame, shape=self._turn() @ frame.shape)
-
-        def rows(block: Block) -> tuple[Any, Floats]:
-            u, weight, length = frame.rows(block)
-            return u**2, (weight * np.minimum(1.0, radius / np.maximum(length, TINY))) ** 2
-
-        squares = self.curator.release(release, Ball(radius=radius**2).mean(data, rows, width=self.p))
-        return not self.lost and bool(np.min(squares) > DEFAULTS.uneven * np.mean(squares))
-
-    def has_even_residuals(self, release: Gaussian, data: PrivateData) -> bool:
-        """Whether the size of residuals hardly depends on the rows.
-
-        Where it does, a narrow clip moves the fit away from least squares, most of all if residuals are skewed.
-        """
-        problem, w, unit, clip, radius = self.problem, self.full, self.unit, DEFAULTS.size_clip, math.sqrt(self.p)
-        turn = self._turn()
-        frame = replace(problem.frame, shape=turn @ problem.frame.shape)
-
-        def rows(block: Block) -> tuple[Any, Floats]:
-            u, weight, length = frame.rows(block)
-            size = np.abs(problem.response(block) - problem.frame.predict(block, w)) / unit
-            return u, (np.minimum(size, clip) - clip / 2) * weight * np.minimum(1.0, radius / np.maximum(length, TINY))
-
-        bound = radius * clip / 2
-        along = self.curator.release(release, Ball(radius=bound).mean(data, rows, width=self.p))
-        noise = self.curator.noise(release, 2 * bound / data.n)
-        constant = np.linalg.inv(turn @ self.shape)[-1]  # the mean row, up to a factor
-        along = along - constant * (constant @ along) / (constant @ constant)
-        explained = (self.p + DEFAULTS.surely * math.sqrt(2 * self.p)) * noise**2
-        return float(along @ along) < DEFAULTS.varying**2 + explained
 
     def left_by(self, steps: int, damping: float) -> Floats:
         """Variance in each direction of u that so many Newton steps may leave, where the curvature is in doubt."""
