@@ -21,7 +21,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class EvennessDefaults:
-    """Constants, chosen by hand on tables that ``benchmarks/real_tables.py`` marks as tuned and laws of ``benchmarks/regression.py``."""
+    """Constants, chosen by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned, and on laws of
+    ``benchmarks/regression.py``."""
 
     uneven: float = 0.5
     """Mean square of pulled-back rows in a direction, over that of all, below which Newton steps would be too short in it.

@@ -49,9 +49,6 @@ class SubspaceDefaults:
     """Added to the curvature, so that the sampling noise of a lost direction is not taken to be zero."""
     stretch: float = 1.5
     """Power of (response over residual) by which predictions may exceed those that show: a precise fit is right far out."""
-    reach_stretch: float = 0.5
-    """The same power for the ends of the responses that show: with 1 a few far rows decided R2 in tables with bounded responses,
-    with 0 heavy-tailed responses lost."""
     most_gain: float = 4.0
     """Bound on a row's gain in squared residuals, in units of the response's scale squared."""
     unclipped: float = 0.4
@@ -181,7 +178,7 @@ class Subspace:
         shown = Lengths.counted(self.curator, release, self.data, lambda block: problem.frame.predict(block, w)).reach
         precision = 1 / min(self.unit, 1.0)
         far = shown * precision**DEFAULTS.stretch * problem.size
-        low, high = (level + precision**DEFAULTS.reach_stretch * (end - level) for end in problem.reach)
+        low, high = (level + precision * (end - level) for end in problem.reach)
         self.response_range = max(min(low, level), level - far), min(max(high, level), level + far)
 
     def guard(self, release: Gaussian) -> None:
