@@ -62,8 +62,9 @@ class JointDefaults:
     """Standard deviations of the noise that a gain, or a mean residual, must exceed where the response's unit is unknown: noise
     does once in 740 and in 370 fits."""
     preferred: float = 4.0
-    """Standard deviations of the noise by which a more careful fit must explain more than the fit itself: noise alone makes it do
-    so once in 430 fits. With one deviation, noise halved the slopes of one fit in thirty with heavy tails."""
+    """Standard deviations of the noise of a difference by which a more careful fit must explain more than the fit itself: noise
+    alone makes it do so once in 10,000 fits. With one of the noise itself, the slopes of one fit in thirty with heavy tails were
+    halved, with four of the noise itself one in 430."""
     most_gain: float = 4.0
     """Bound on a row's gain in squared residuals, in units of the response's scale squared."""
     shrunken: float = 0.5
@@ -286,7 +287,7 @@ class JointFit:
         bound = most * math.sqrt(len(fits))
         gains = self.curator.release(release, Ball(radius=bound).mean(data, gain, width=len(fits)))
         noise = self.curator.noise(release, 2 * bound / data.n)
-        chosen = fits[int(np.argmax(gains + DEFAULTS.preferred * noise * (np.arange(len(fits)) == 0)))]
+        chosen = fits[int(np.argmax(gains + DEFAULTS.preferred * math.sqrt(2) * noise * (np.arange(len(fits)) == 0)))]
         # Slopes must show that they explain something where the unit of their noise is a guess.
         if gains.max() < (DEFAULTS.shown_gain if self.problem.unit_is_guess else -1.0) * noise:
             chosen, self.unit = np.zeros(self.p), 1.0
