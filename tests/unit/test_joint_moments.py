@@ -1,9 +1,13 @@
-"""Clips of joint moments, chosen from counts of residuals."""
+"""Clips of joint moments, chosen from counts of residuals, and what residuals of different sizes show."""
 
 import numpy as np
+import pytest
 
-from fattail.algorithms.parts.joint_moments import best_clip
+from fattail.algorithms.parts.evenness import residuals_are_even
+from fattail.algorithms.parts.joint_moments import JointFit, best_clip
 from fattail.algorithms.parts.lengths import Lengths
+from fattail.algorithms.parts.linear_rows import Frame, Problem, Target
+from fattail.losses import Squared
 from fattail.privacy import Curator, Gaussian
 from fattail.rows.data import PrivateData
 
@@ -20,3 +24,18 @@ def test_heavier_tails_and_less_noise_widen_the_clip():
     heavy = counted(rng.standard_t(2.0, 20_000))
     assert 1.4 < best_clip(light, 0.01) < 4 < best_clip(heavy, 0.01)
     assert best_clip(heavy, 0.1) < best_clip(heavy, 0.001)
+
+
+@pytest.mark.parametrize("varied", [False, True])
+def test_residuals_that_grow_with_a_column_are_found(varied):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.gamma(2.0, size=20_000), rng.normal(size=20_000)])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    noise = rng.lognormal(0, 1, 20_000) - np.exp(0.5)
+    y = X.sum(axis=1) + noise * (0.2 + X[:, 0] - X[:, 0].min() if varied else 1.0)
+    curator = Curator(2.0, 1e-6, random_state=0)
+    curator.plan(first := Gaussian("joint moments", 0.5), sizes := Gaussian("sizes", 0.1), Gaussian("rest", 0.4))
+    data, problem = PrivateData(X, y), Problem(Target(Squared()), Frame(np.zeros(2), np.ones(2), 1.0, np.eye(3)), 0.0, 2.0)
+    joint = JointFit(curator, problem)
+    joint.round((first,), data, first=True)
+    assert residuals_are_even(joint, sizes, data) != varied

@@ -61,7 +61,8 @@ class DPLinearRegression(LinearRegressor):
         Standard error of the intercept (``method="auto"``).
     response_range_ : array of shape (2,)
         Ends to which ``predict`` clips its answers (``method="auto"``, if the spread of y is visible): the released range of
-        the responses, wider the smaller the residuals are beside the responses.
+        the responses, wider the smaller the residuals are beside the responses, and no wider than counts of the responses show.
+        Clipped predictions have another mean: where many reach an end, by up to 0.07 deviations of y in tables that were tried.
     n_iter_ : int
     privacy_ : PrivacyReport
 

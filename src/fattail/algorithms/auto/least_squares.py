@@ -5,10 +5,12 @@ It takes as many releases as public arithmetic on rows, columns and budget allow
 1. *Units* of all columns (``fattail.columns.units``).
 2. *Joint moments* of rows and residuals, two rounds (``parts/joint_moments.py``). With few rows for the columns that is all
    but the intercept, a check that the fit is better than none, and standard errors.
-3. With more rows, the first round shows whether every direction is visible and even. If so, its shape is good for bounded Newton
-   steps (``parts/newton.py``). Otherwise the same budget buys two more rounds, whose clips follow from counts of residuals.
+3. With more rows, the first round shows whether every direction is visible and even, and whether residuals are as large in one
+   direction as in another. If so, its shape is good for bounded Newton steps (``parts/newton.py``), and their narrow clips do not
+   move the fit. Otherwise the same budget buys two more rounds, whose clips follow from counts of residuals.
 4. *Steps towards least squares' projection* (``parts/projection.py``): the effect of pulling rows back enters the answer
    where it shows, and the intervals where it may be.
+5. *Ends* of predictions (``parts/response_ends.py``), and a check that the fit is better than none.
 
 All releases are Gaussian, so the composition is exact.
 """
@@ -22,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.algorithms.auto.many_columns import blur
+from fattail.algorithms.parts.evenness import directions_are_even, residuals_are_even
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
 from fattail.algorithms.parts.newton import Model
@@ -54,6 +57,8 @@ class LeastSquaresDefaults:
     """Share for standard errors."""
     mean: float = 0.03
     """Share for the intercept."""
+    ends: float = 0.006
+    """Share of the counts that say how far predictions are believed."""
     guard: float = 0.02
     """Share for the check that the fit is better than none."""
     newton: float = 0.06
@@ -62,8 +67,10 @@ class LeastSquaresDefaults:
     """Division of the budget among the rounds, where they are all."""
     start: float = 0.2
     """Share of the round before Newton steps."""
-    even: float = 0.03
-    """Share of the squares of directions that decide how to go on."""
+    even: float = 0.02
+    """Share of the squares of directions that decide how to go on ..."""
+    sizes: float = 0.01
+    """... and of the sizes of residuals along directions."""
     heavy: float = 1.3
     """What unseen rows may add to a column's root mean square, as a factor, from which on a faint coefficient is given up."""
     faint: float = 2.0
@@ -109,16 +116,17 @@ def _from_moments(curator: Curator, data: PrivateData, count_sample: PrivateData
     checks = 0.5  # all that can be spared goes into the moments
     units = _units(columns, LEAST.column_squares * checks)
     mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard * checks)
+    ends = Gaussian("counts of the response", LEAST.ends)
     squares = Gaussian("squares of gradients", LEAST.squares * checks)
-    left = 1.0 - sum(m.share for m in (*units, mean, guard, squares))
+    left = 1.0 - sum(m.share for m in (*units, mean, guard, ends, squares))
     rounds = [Gaussian(f"joint moments {t + 1}", left * share) for t, share in enumerate(LEAST.rounds)]
-    curator.plan(*units, *rounds, squares, guard, mean)
+    curator.plan(*units, *rounds, squares, ends, guard, mean)
 
     joint = JointFit(curator, _standardized(curator, units, count_sample, target)[0])
     for release in rounds:
         joint.round((release,), data, first=release is rounds[0])
     joint.measure(squares, data)
-    return _finished(joint, data, guard, mean, None, len(rounds))
+    return _finished(joint, data, ends, guard, mean, None, len(rounds))
 
 
 def _refined(
@@ -138,23 +146,26 @@ def _refined(
     """
     units = _units(columns, LEAST.column_squares)
     start, even = Gaussian("joint moments 1", LEAST.start), Gaussian("squares of directions", LEAST.even)
+    sizes = Gaussian("sizes along directions", LEAST.sizes)
     lengths, residuals = (
         Gaussian("row length counts", COUNTS),
         Gaussian("residual counts", COUNTS * LEAST.steps, count=LEAST.steps),
     )
     mean, guard = Gaussian("mean residual", LEAST.mean, count=2), Gaussian("gain", LEAST.guard)
+    ends = Gaussian("counts of the response", LEAST.ends)
     squares, counts = Gaussian("squares of gradients", LEAST.squares), LEAST.length_counts
-    left = 1.0 - sum(m.share for m in (*units, start, even, lengths, residuals, mean, guard, squares)) - 3 * counts
+    left = 1.0 - sum(m.share for m in (*units, start, even, sizes, lengths, residuals, mean, ends, guard, squares)) - 3 * counts
     wide = left * float(np.clip(LEAST.wide / blurred, *LEAST.wide_shares))
     *steps, second_share = (wide * part / sum(LEAST.wide_parts) for part in LEAST.wide_parts)
     second, towards = Gaussian("joint moments 2", second_share), Projection.planned(steps, counts, squares)
     powers = LEAST.growth ** np.arange(LEAST.steps)
     gradients = [Gaussian(f"gradient {t + 1}", float((left - wide) * a / powers.sum())) for t, a in enumerate(powers)]
-    curator.plan(*units, start, even, lengths, residuals, second, *gradients, *towards.mechanisms, guard, mean)
+    curator.plan(*units, start, even, sizes, lengths, residuals, second, *gradients, *towards.mechanisms, ends, guard, mean)
 
     joint = JointFit(curator, *_standardized(curator, units, count_sample, target))
     joint.round((start,), moment_sample, first=True)
-    is_even = joint.is_even(even, moment_sample)
+    looks = residuals_are_even(joint, sizes, moment_sample), directions_are_even(joint, even, moment_sample)
+    is_even = all(looks)  # both are released in any case
     if is_even:
         model = Model(curator, data, moment_sample, count_sample, joint.problem)
         model.w = joint.full
@@ -178,7 +189,7 @@ def _refined(
     towards.apply(joint, data, is_even)
     if not is_even:
         joint.drop(LEAST.heavy, LEAST.faint)
-    return _finished(joint, data, guard, mean, before, 3 + len(steps) + LEAST.steps * is_even)
+    return _finished(joint, data, ends, guard, mean, before, 3 + len(steps) + LEAST.steps * is_even)
 
 
 def _units(counts: float, squares: float) -> tuple[Gaussian, ...]:
@@ -197,8 +208,9 @@ def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateDa
 
 
 def _finished(
-    joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, before: Floats | None, n_iter: int
+    joint: JointFit, data: PrivateData, ends: Gaussian, guard: Gaussian, mean: Gaussian, before: Floats | None, n_iter: int
 ) -> LinearFit:
+    joint.limit(ends, data)
     joint.guard(guard, data, before)
     intercept = joint.move_intercept(mean, data)
     return joint.fit(intercept, n_iter)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.lengths import Lengths
 from fattail.algorithms.parts.linear_rows import LinearFit, Problem
+from fattail.algorithms.parts.response_ends import response_ends
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Clip, Gram, symmetric
 from fattail.rows.data import Block, PrivateData
@@ -57,15 +58,13 @@ class JointDefaults:
     """Added to the curvature, so that the sampling noise of a lost direction is not taken to be zero."""
     forgetting: float = 0.05
     """Share of the average variance that is added to every coefficient's between rounds."""
-    uneven: float = 0.5
-    """Mean square of pulled-back rows in a direction, over that of all, below which Newton steps would be too short in it.
-    It was 0.1 to 0.38 with rare dummies and zero-inflated columns, 0.64 to 0.94 for normal, t(3) and log-normal ones."""
     shown_gain: float = 3.0
     """Standard deviations of the noise that a gain, or a mean residual, must exceed where the response's unit is unknown: noise
     does once in 740 and in 370 fits."""
     preferred: float = 4.0
-    """Standard deviations of the noise by which a more careful fit must explain more than the fit itself: noise alone makes it do
-    so once in 430 fits. With one deviation, noise halved the slopes of one fit in thirty with heavy tails."""
+    """Standard deviations of the noise of a difference by which a more careful fit must explain more than the fit itself: noise
+    alone makes it do so once in 10,000 fits. With one of the noise itself, the slopes of one fit in thirty with heavy tails were
+    halved, with four of the noise itself one in 430."""
     most_gain: float = 4.0
     """Bound on a row's gain in squared residuals, in units of the response's scale squared."""
     shrunken: float = 0.5
@@ -112,6 +111,8 @@ class JointFit:
         """Sizes of residuals in their unit, where they were counted since the last round."""
         self.lost = True
         """Whether the last round left a direction whose variance does not exceed its noise."""
+        self.ends = -math.inf, math.inf
+        """Ends of predictions that counts of the response show."""
         self.problem = self._with_shape(problem)
 
     @property
@@ -212,32 +213,18 @@ class JointFit:
         self.w, self.prior = w[self.shown], covariance[np.ix_(self.shown, self.shown)]
         self.unit = max(math.sqrt(square), self.unit / 4)
 
-    def _turn(self) -> Floats:
+    @property
+    def turn(self) -> Floats:
+        """The rotation of u that brings its directions as close to columns as they can be."""
         left, _, right = np.linalg.svd(self.shape)
         return np.asarray(right.T @ left.T)
 
     def align(self) -> Floats:
         """Turn u so that its directions are as close to columns as they can be; the rotation."""
-        turn = self._turn()
+        turn = self.turn
         self.shape = turn @ self.shape
         self.problem = self._with_shape(self.problem)
         return turn
-
-    def is_even(self, release: Gaussian, data: PrivateData) -> bool:
-        """Whether the last round lost no direction, and none is made up of rows so long that Newton steps pull them back.
-
-        Such a direction, of a rare dummy say, has less curvature than others. Newton steps would be too short in it, and
-        leave the error of the start.
-        """
-        frame, radius = self.problem.frame, math.sqrt(self.p)
-        frame = replace(frame, shape=self._turn() @ frame.shape)
-
-        def rows(block: Block) -> tuple[Any, Floats]:
-            u, weight, length = frame.rows(block)
-            return u**2, (weight * np.minimum(1.0, radius / np.maximum(length, TINY))) ** 2
-
-        squares = self.curator.release(release, Ball(radius=radius**2).mean(data, rows, width=self.p))
-        return not self.lost and bool(np.min(squares) > DEFAULTS.uneven * np.mean(squares))
 
     def left_by(self, steps: int, damping: float) -> Floats:
         """Variance in each direction of u that so many Newton steps may leave, where the curvature is in doubt."""
@@ -270,13 +257,23 @@ class JointFit:
                 self.w[j] = 0.0
                 covariance = covariance - np.outer(along, covariance[j])
 
+    def limit(self, release: Gaussian, data: PrivateData) -> None:
+        """Set the ends of predictions by counts of the response, if these show enough."""
+        self.ends = response_ends(self.curator, release, data, self.problem, self.unit)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Ends of predictions in units of the response."""
+        low, high = ((end - self.problem.level) / self.problem.size for end in self.response_range)
+        return low, high
+
     def guard(self, release: Gaussian, data: PrivateData, before: Floats | None = None) -> None:
         """Go back if a more careful fit explains more: no slopes, or one ``before`` later steps, one between, one shrunken.
 
         A row's gain, in squared residuals, is bounded. The gains of all fits are one release. The fit itself is preferred by
         some standard deviations of the noise; without slopes there is no gain.
         """
-        problem, most = self.problem, DEFAULTS.most_gain
+        problem, most, (low, high) = self.problem, DEFAULTS.most_gain, self.reach
         fits = [self.w]
         if before is not None:
             fits += [before, (self.w + before) / 2, before * np.append(np.full(self.p - 1, DEFAULTS.shrunken), 1.0)]
@@ -284,13 +281,13 @@ class JointFit:
 
         def gain(block: Block) -> tuple[Floats, None]:
             y = problem.response(block)
-            gains = [y**2 - (y - problem.frame.predict(block, w)) ** 2 for w in full]
+            gains = [y**2 - (y - np.clip(problem.frame.predict(block, w), low, high)) ** 2 for w in full]
             return np.clip(np.column_stack(gains), -most, most), None
 
         bound = most * math.sqrt(len(fits))
         gains = self.curator.release(release, Ball(radius=bound).mean(data, gain, width=len(fits)))
         noise = self.curator.noise(release, 2 * bound / data.n)
-        chosen = fits[int(np.argmax(gains + DEFAULTS.preferred * noise * (np.arange(len(fits)) == 0)))]
+        chosen = fits[int(np.argmax(gains + DEFAULTS.preferred * math.sqrt(2) * noise * (np.arange(len(fits)) == 0)))]
         # Slopes must show that they explain something where the unit of their noise is a guess.
         if gains.max() < (DEFAULTS.shown_gain if self.problem.unit_is_guess else -1.0) * noise:
             chosen, self.unit = np.zeros(self.p), 1.0
@@ -355,7 +352,8 @@ class JointFit:
         """
         (low, high), level = self.problem.reach, self.problem.level
         stretch = 1 / min(self.unit, 1.0)
-        return min(level - stretch * (level - low), level), max(level + stretch * (high - level), level)
+        low, high = min(level - stretch * (level - low), level), max(level + stretch * (high - level), level)
+        return max(low, self.ends[0]), min(high, self.ends[1])
 
 
 def beyond(size: float, clip: float) -> float:
