@@ -73,13 +73,13 @@ class LeastSquaresDefaults:
     growth: float = 2.0
     widest: float = 10.0
     """Clip of the mean square residual after Newton steps, in units of the residuals before them."""
-    length_counts: float = 0.01
+    length_counts: float = 0.02
     """Share of each set of counts of gradient lengths."""
     wide: float = 0.006
     """Share, times the blur, of what leads from there to least squares' projection ..."""
     wide_shares: tuple[float, float] = (0.15, 0.6)
     """... at least and at most."""
-    wide_parts: tuple[float, float, float] = (1.0, 4.0, 2.0)
+    wide_parts: tuple[float, float, float, float] = (1.0, 0.5, 4.0, 2.0)
     """Its division: the gradients, then the moments before them."""
 
 

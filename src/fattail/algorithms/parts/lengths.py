@@ -1,6 +1,7 @@
 """Released counts of lengths: of rows, of residuals, of gradients.
 
-Lengths are counted by half octaves. Beyond the last cells that show, the distribution goes on as a power of the length.
+Lengths are counted by half octaves. Where rows become few, a mixture of tails goes on, each weighted by how well it explains
+the counts from there on. Most of these counts are smaller than their noise, but together they tell a light tail from a heavy one.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,19 @@ LOWEST, OCTAVES = -12, 32  # of counts, in units of the lengths
 # Noises that a count must exceed to be certain, and in its neighborhood to be likely: one certain count in thousands of fits
 # may be noise.
 CERTAIN, LIKELY = 6.5, 4.0
-# Noises that the number of rows beyond an edge must exceed to be the start of a tail: a fifth of it is then noise.
-TAIL_START = 5.0
+# Noises that the number of rows beyond an edge must exceed to be the start of a tail: two octaves of it are then seen.
+TAIL_START = 20.0
 # Share of the rows that must show; with fewer the distribution is taken to be exponential of mean one half.
 LEAST_SHOWN, USUAL_RATE = 0.25, 2.0
 USUAL_REACH = 2.0  # lengths that show if nothing does
-LEAST_INDEX = 1.0  # of a tail: a slower one has no mean
+# Tails ``exp(-a (x**k - 1) / k)``: local index a at the start, which grows as ``x**k``; k of zero is a power.
+INDICES = 2.0 ** (np.arange(-2, 11) / 2)
+GROWTHS = (0.0, 0.25, 0.5, 1.0, 2.0)
+HEAVIEST = 4.0  # mean excess over the start, in units of the start, up to which a tail is believed: that of a power of 1.25
+HEAVY = (1.0, 2.0)
+PARTS = (0.01, 0.03, 0.1, 0.3)
+UPPER = 0.95
+MISFIT = 0.15  # relative error of a tail's cells
 
 
 def codes(values: Callable[[Block], Any], per_octave: int = PER_OCTAVE) -> Callable[[Block], Floats]:
@@ -73,6 +82,8 @@ class Lengths:
     """Share of the rows beyond each edge."""
     reach: float
     """Upper edge of what shows."""
+    heaviest: Floats
+    """Share beyond each edge that only one in twenty of the tails exceeds."""
 
     @classmethod
     def counted(cls, curator: Curator, release: Gaussian, data: PrivateData, values: Callable[[Block], Any]) -> Lengths:
@@ -82,17 +93,16 @@ class Lengths:
         shown = seen(counts, noise)
         rows = np.where(shown, counts, 0.0)
         if rows.sum() < LEAST_SHOWN * data.n:
-            return cls(np.exp(-USUAL_RATE * ends), USUAL_REACH)
+            usual = np.exp(-USUAL_RATE * ends)
+            return cls(usual, USUAL_REACH, usual)
         last = int(np.flatnonzero(shown)[-1]) + 1
         beyond = np.append(np.cumsum(rows[::-1])[::-1], 0.0)
         beyond[: last + 1] += max(float(counts[last : last + 2 * PER_OCTAVE].sum()), 0.0)
         enough = np.flatnonzero(beyond > TAIL_START * noise)
-        start = int(enough[-1]) if enough.size else last
-        before = beyond[max(start - PER_OCTAVE, 0)]
-        index = max(math.log2(max(before, TINY) / max(beyond[start], TINY)), LEAST_INDEX)
-        tail = beyond[start] * np.maximum(ends / ends[start], 1.0) ** -index
-        survival = np.where(np.arange(ends.size) <= start, beyond, tail) / data.n
-        return cls(np.minimum(survival, 1.0), float(ends[last]))
+        start = int(enough[-1]) if enough.size else 0
+        tail = likely_tail(counts[start:], noise, start)
+        expected, heaviest = (np.append(beyond[:start] - beyond[start] + part[0], part) / data.n for part in tail)
+        return cls(np.minimum(expected, 1.0), float(ends[last]), np.minimum(heaviest, 1.0))
 
     def mean(self, values: Floats) -> float:
         """Mean of a function of the length, given at the middles of the cells."""
@@ -105,3 +115,45 @@ class Lengths:
     def excess(self, bound: float) -> float:
         """Mean of what lengths exceed ``bound`` by."""
         return self.mean(np.maximum(middles() - bound, 0.0))
+
+    def most_excess(self, bound: float) -> float:
+        """The same, if the tail is as heavy as it may be."""
+        return float(np.maximum(middles() - bound, 0.0) @ -np.diff(self.heaviest))
+
+
+def likely_tail(counts: Floats, noise: float, start: int) -> tuple[Floats, Floats]:
+    """Expected rows beyond the edges from ``start`` on, given noisy counts: tails by their likelihood, their mass the best one."""
+    survival, prior = tails(start)
+    cells = -np.diff(survival, axis=1)
+    weight = np.full_like(cells, noise**-2.0)
+    mass = np.zeros(len(cells))
+    for _ in range(3):
+        mass = np.maximum((weight * cells) @ counts / np.sum(weight * cells**2, axis=1), noise)
+        model = mass[:, None] * cells
+        weight = 1 / (noise**2 + model + (MISFIT * model) ** 2)
+    score = prior + np.sum(np.log(weight) - weight * (counts - model) ** 2, axis=1) / 2
+    chance = np.exp(score - score.max())
+    survival = mass[:, None] * survival
+    order = np.argsort(survival, axis=0)
+    place = np.argmax(np.cumsum(chance[order], axis=0) >= UPPER * chance.sum(), axis=0)
+    heaviest = np.take_along_axis(survival, np.take_along_axis(order, place[None], axis=0), axis=0)[0]
+    return np.asarray(chance @ survival / chance.sum()), heaviest
+
+
+@lru_cache(maxsize=None)
+def tails(start: int) -> tuple[Floats, Floats]:
+    """Shapes of tails at the edges from ``start`` on, one in a row: one tail, or one and a small part of a heavy one."""
+    x = edges()[start:] / edges()[start]
+    wide = np.append(x, x[-1] * np.ldexp(1.0, np.arange(1, OCTAVES)))
+    light, heavy = [], []
+    for k in GROWTHS:
+        for a in INDICES:
+            survival = np.exp(-a * (np.log(wide) if k == 0 else np.expm1(k * np.log(wide)) / k))
+            excess = np.sum((survival[1:] + survival[:-1]) / 2 * np.diff(wide))
+            if excess < HEAVIEST:
+                light.append(survival[: x.size])
+                if k < 1 and a in HEAVY:
+                    heavy.append(survival[: x.size])
+    light, heavy, parts = np.array(light), np.array(heavy), np.array(PARTS)[:, None, None, None]
+    both = ((1 - parts) * light[:, None] + parts * heavy).reshape(-1, x.size)
+    return np.concatenate([light, both]), np.log(np.repeat([1 / len(light), 1 / len(both)], [len(light), len(both)]))

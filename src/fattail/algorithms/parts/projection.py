@@ -42,8 +42,11 @@ class ProjectionDefaults:
     """Bounds of gradients that are tried, in quarter octaves of the typical length."""
     aligned: float = 0.5
     """Part of what is cut off that is taken to point in one direction, where a bound is chosen ..."""
-    aligned_at_last: float = 0.25
+    aligned_at_last: float = 0.05
     """... and in intervals, after the last and widest bound."""
+    onward: float = 1.5
+    least_onward: float = 1.5
+    inside: float = 4.0
     wider: float = 3.0
     """The last bound, in units of the best one."""
     clear: float = 10.0
@@ -75,7 +78,7 @@ class Projection:
     def planned(cls, shares: Sequence[float], counts: float, squares: Gaussian) -> Projection:
         number = len(shares)
         steps = tuple(Gaussian(f"least squares gradient {t + 1}", float(share)) for t, share in enumerate(shares))
-        return cls(Gaussian("gradient length counts", counts * (1 + number), count=1 + number), steps, squares)
+        return cls(Gaussian("gradient length counts", counts * number, count=number), steps, squares)
 
     @property
     def mechanisms(self) -> tuple[Gaussian, ...]:
@@ -87,26 +90,35 @@ class Projection:
         Where few rows make up a direction and were pulled back, its curvature is far above one, and a step would be as many
         times too long. Then gradients only tell how wide the interval must be.
         """
-        turn = joint.align()
+        turn, root = joint.align(), math.sqrt(joint.p)
         damping = self.damping(joint, data)
         towards = _Towards(joint, damping if move else 0.0)
         if joint.observed is not None:
             towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T, np.full(joint.p, 1 / data.n))
-        beyond = 0.0
-        for release in self.steps:
-            last = release is self.steps[-1]
-            sizes = Lengths.counted(joint.curator, self.counts, data, towards.sizes)
-            bound = best_bound(sizes, joint.curator.noise(release, 2.0 / data.n), joint.p) * (DEFAULTS.wider if last else 1.0)
-            beyond = sizes.excess(bound / math.sqrt(joint.p)) * math.sqrt(joint.p)
-            rows = towards.rows(bound)
-            square = sizes.square(bound / math.sqrt(joint.p)) * np.eye(joint.p)
-            if last:
-                square = self.square(joint, data, rows, bound)
-            gradient = joint.curator.release(release, Ball(radius=bound).mean(data, rows, width=joint.p))
-            noise = joint.curator.noise(release, 2 * bound / data.n)
-            towards.observe(gradient, noise**2 * np.eye(joint.p) + square / data.n, np.diag(square) / data.n)
-        variance = towards.variance + (DEFAULTS.aligned_at_last * beyond) ** 2 * np.eye(joint.p)
+        first, narrow, wide = self.steps
+        sizes, bound = self.bound(joint, data, towards, first)
+        square = sizes.square(bound / root) * np.eye(joint.p)
+        gradient, noise = self.gradient(joint, data, towards, first, bound)
+        towards.observe(gradient, noise**2 * np.eye(joint.p) + square / data.n, np.diag(square) / data.n)
+        sizes, bound = self.bound(joint, data, towards, wide)
+        inside = bound / DEFAULTS.inside
+        square = self.square(joint, data, towards.rows(bound), bound)
+        least, least_noise = self.gradient(joint, data, towards, narrow, inside)
+        gradient, noise = self.gradient(joint, data, towards, wide, bound)
+        cut = root * sizes.excess(bound / root)
+        shown = max(root * sizes.excess(inside / root) - cut, TINY)
+        hidden = beyond(towards.free(gradient - least), math.hypot(noise, least_noise), shown, cut, root * sizes.most_excess(bound / root))
+        towards.observe(gradient, noise**2 * np.eye(joint.p) + square / data.n, np.diag(square) / data.n)
+        variance = towards.variance + np.diag(hidden)
         joint.covariance = joint.unit**2 * joint.shape.T @ variance @ joint.shape
+
+    def bound(self, joint: JointFit, data: PrivateData, towards: _Towards, release: Gaussian) -> tuple[Lengths, float]:
+        sizes = Lengths.counted(joint.curator, self.counts, data, towards.sizes)
+        return sizes, best_bound(sizes, joint.curator.noise(release, 2.0 / data.n), joint.p)
+
+    def gradient(self, joint, data, towards, release, bound):
+        mean = Ball(radius=bound).mean(data, towards.rows(bound), width=joint.p)
+        return joint.curator.release(release, mean), joint.curator.noise(release, 2 * bound / data.n)
 
     def damping(self, joint: JointFit, data: PrivateData) -> float:
         """Factor of steps. Rows beyond the last radius add to the curvature, which is one otherwise."""
@@ -171,10 +183,13 @@ class _Towards:
 
         return rows
 
+    def free(self, gradient):
+        return gradient - self.constant * (self.constant @ gradient)
+
     def observe(self, gradient: Floats, noise: Floats, sampling: Floats) -> None:
         """Take in a gradient whose error has covariance ``noise``; ``sampling`` holds the variances that sampling adds to it."""
         joint = self.joint
-        gradient = gradient - self.constant * (self.constant @ gradient)
+        gradient = self.free(gradient)
         mean, self.variance = averaged(self.variance, gradient, noise, sampling)
         gain = np.linalg.solve(self.known + noise, self.known).T
         rest = gradient - gain @ gradient
@@ -194,8 +209,8 @@ def averaged(known: Floats, gradient: Floats, noise: Floats, sampling: Floats) -
     rest = gradient - gain @ gradient
     total, error = np.diag(known + noise), np.diag(noise)
     ratio = gradient**2 / total
-    sizes = 2.0 ** np.arange(*DEFAULTS.hidden)  # of k, over the total
-    something = np.exp(-0.5 * ratio[:, None] / (1 + sizes)) / np.sqrt(1 + sizes) / sizes.size
+    sizes = 2.0 ** np.arange(*DEFAULTS.hidden)[None, :]  # of k, over the total
+    something = np.exp(-0.5 * ratio[:, None] / (1 + sizes)) / np.sqrt(1 + sizes) / sizes.shape[1]
     nothing = np.exp(-0.5 * ratio)
     chance = DEFAULTS.nothing
     for _ in range(20):
@@ -204,8 +219,16 @@ def averaged(known: Floats, gradient: Floats, noise: Floats, sampling: Floats) -
         chance = float(np.clip(clean / (ratio.size + 2), *DEFAULTS.chances))
     weight = (1 - chance) * something / both[:, None]
     share = sizes / (1 + sizes)  # of the gradient that is D's
-    first, second = weight @ share, weight @ share**2
+    first, second = np.sum(weight * share, axis=1), np.sum(weight * share**2, axis=1)
     extra = first * error**2 / total + (second - first**2) * rest**2
     followed = np.clip(np.diag(gain) + first * (1 - np.diag(gain)), 0.0, 1.0)  # weight of the gradient
     shared = 2 * followed * (1 - followed) * np.minimum(np.diag(known), sampling)
     return gain @ gradient + first * rest, known - gain @ known + np.diag(extra + shared)
+
+
+def beyond(inside: Floats, noise: float, shown: float, cut: float, most: float) -> Floats:
+    """Variance of what rows beyond the last bound add to each direction of the gradient."""
+    mean, variance = averaged(np.zeros((inside.size,) * 2), inside, noise**2 * np.eye(inside.size), np.zeros(inside.size))
+    square = mean**2 + np.minimum(np.diag(variance), shown**2)
+    ratio = max(DEFAULTS.onward * cut / shown, DEFAULTS.least_onward)
+    return np.asarray(np.minimum(ratio**2 * square, most**2) + (DEFAULTS.aligned_at_last * cut) ** 2)
