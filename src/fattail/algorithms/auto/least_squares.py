@@ -118,7 +118,8 @@ def _from_moments(curator: Curator, data: PrivateData, count_sample: PrivateData
     for release in rounds:
         joint.round((release,), data, first=release is rounds[0])
     joint.measure(squares, data)
-    return _finished(joint, data, guard, mean, None, len(rounds))
+    joint.guard(guard, data)
+    return joint.fit(joint.move_intercept(mean, data), len(rounds))
 
 
 def _refined(
@@ -140,7 +141,7 @@ def _refined(
     start, even = Gaussian("joint moments 1", LEAST.start), Gaussian("squares of directions", LEAST.even)
     lengths, residuals = (
         Gaussian("row length counts", COUNTS),
-        Gaussian("residual counts", COUNTS * LEAST.steps, count=LEAST.steps),
+        Gaussian("residual counts", COUNTS * (LEAST.steps + 1), count=LEAST.steps + 1),
     )
     mean, guard = Gaussian("mean residual", LEAST.mean, count=2), Gaussian("gain", LEAST.guard)
     squares, counts = Gaussian("squares of gradients", LEAST.squares), LEAST.length_counts
@@ -167,7 +168,7 @@ def _refined(
     else:
         joint.expect_far_rows()
         curator.waive(lengths)
-        for _ in range(residuals.count - 2):
+        for _ in range(residuals.count - 3):
             curator.waive(residuals)
         for several in (gradients[:-1], (gradients[-1], second)):
             joint.count_residuals(residuals, count_sample)
@@ -178,7 +179,9 @@ def _refined(
     towards.apply(joint, data, is_even)
     if not is_even:
         joint.drop(LEAST.heavy, LEAST.faint)
-    return _finished(joint, data, guard, mean, before, 3 + len(steps) + LEAST.steps * is_even)
+    joint.guard(guard, data, before)
+    joint.count_residuals(residuals, count_sample)
+    return joint.fit(joint.move_intercept(mean, data), 3 + len(steps) + LEAST.steps * is_even)
 
 
 def _units(counts: float, squares: float) -> tuple[Gaussian, ...]:
@@ -194,11 +197,3 @@ def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateDa
     level, size, reach = found.response
     frame = Frame(found.center[:-1], found.scale[:-1], 1.0, np.eye(data.d + 1))
     return Problem(target, frame, level, size if math.isfinite(size) else 1.0, reach), found.heavy[:-1]
-
-
-def _finished(
-    joint: JointFit, data: PrivateData, guard: Gaussian, mean: Gaussian, before: Floats | None, n_iter: int
-) -> LinearFit:
-    joint.guard(guard, data, before)
-    intercept = joint.move_intercept(mean, data)
-    return joint.fit(intercept, n_iter)

@@ -298,10 +298,17 @@ class JointFit:
         self.w = chosen
 
     def move_intercept(self, release: Gaussian, data: PrivateData) -> float:
-        """Move the constant towards the mean residual, weighted by precision; returns the variance of the result."""
+        """Move the constant towards the mean residual, weighted by precision; returns the variance of the result.
+
+        Where residuals were counted, the counts say how far to clip and what that misses; otherwise only their mean square does.
+        """
         n, curator = data.n, self.curator
         multiplier = curator.noise(release)
         clip = self.unit * float(np.clip(math.sqrt(DEFAULTS.mean_noise * n / multiplier), *DEFAULTS.mean_clips))
+        missed = beyond(self.unit, clip)
+        if self.residuals is not None:
+            clip = self.unit * best_clip(self.residuals, 2 * multiplier / n)
+            missed = self.unit * self.residuals.doubt(clip / self.unit)
         problem, w = self.problem, self.full
 
         def residual(block: Block) -> tuple[Floats, None]:
@@ -314,7 +321,7 @@ class JointFit:
         noise = (2 * clip * multiplier / n) ** 2
         if not self.problem.unit_is_guess or shift**2 > DEFAULTS.shown_gain**2 * noise:
             self.w[-1] += shift * before / (before + noise)
-        return noise + self.unit**2 / n + beyond(self.unit, clip) ** 2
+        return noise + self.unit**2 / n + missed**2
 
     def measure(self, release: Gaussian, data: PrivateData) -> None:
         """Covariance of the coefficients, from noise and squares of gradients."""

@@ -120,6 +120,11 @@ class Lengths:
         """The same, if the tail is as heavy as it may be."""
         return float(np.maximum(middles() - bound, 0.0) @ -np.diff(self.heaviest))
 
+    def doubt(self, bound: float) -> float:
+        """Root mean square of what lengths exceed ``bound`` by, over the tails that are likely."""
+        expected = self.excess(bound)
+        return math.hypot(expected, (self.most_excess(bound) - expected) / 2)
+
 
 def likely_tail(counts: Floats, noise: float, start: int) -> tuple[Floats, Floats]:
     """Expected rows beyond the edges from ``start`` on, given noisy counts: tails by their likelihood, their mass the best one."""
