@@ -29,7 +29,21 @@ DELTA = 1e-5
 POPULATION = 2_000_000
 MOST_ROWS = 60_000  # of a table
 RESULTS = Path(__file__).parent / "results" / "coverage_linear.csv"
-HEADER = ("data", "held out", "n", "d", "epsilon", "fits", "coverage", "least", "intercept", "width", "intercept width", "infinite", "n epsilon >= 5000")
+HEADER = (
+    "data",
+    "held out",
+    "n",
+    "d",
+    "epsilon",
+    "fits",
+    "coverage",
+    "least",
+    "intercept",
+    "width",
+    "intercept width",
+    "infinite",
+    "n epsilon >= 5000",
+)
 
 
 def normal(rng, n):
@@ -205,10 +219,9 @@ def one_cell(name, n, epsilon, fits):
         covered.append(np.abs(value - truth) <= 1.96 * error)
         width.append(error / least_squares(A, b)[1])
         infinite.append(~np.isfinite(error))
-    covered, width = np.array(covered), np.array(width)
-    each = covered[:, :-1].mean(axis=0)
+    width, each = np.array(width), np.mean(covered, axis=0)
     return (
-        name, held_out, n, X.shape[1], epsilon, fits, float(covered[:, :-1].mean()), float(each.min()), float(covered[:, -1].mean()),
+        name, held_out, n, X.shape[1], epsilon, fits, float(each[:-1].mean()), float(each[:-1].min()), float(each[-1]),
         float(np.median(width[:, :-1])), float(np.median(width[:, -1])), float(np.mean(infinite)), n * epsilon >= 5000,
     )  # fmt: skip
 

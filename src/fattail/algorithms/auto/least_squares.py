@@ -80,7 +80,7 @@ class LeastSquaresDefaults:
     wide_shares: tuple[float, float] = (0.15, 0.6)
     """... at least and at most."""
     wide_parts: tuple[float, float, float, float] = (1.0, 0.5, 4.0, 2.0)
-    """Its division: the gradients, then the moments before them."""
+    """Its division: the gradients, of which the second has a narrower bound, then the moments before them."""
 
 
 LEAST = LeastSquaresDefaults()

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail._tools.numbers import TINY
 from fattail.privacy import Curator, Gaussian
 from fattail.robust.histogram import Histogram
 from fattail.rows.data import Block, PrivateData
@@ -27,19 +27,22 @@ LOWEST, OCTAVES = -12, 32  # of counts, in units of the lengths
 # Noises that a count must exceed to be certain, and in its neighborhood to be likely: one certain count in thousands of fits
 # may be noise.
 CERTAIN, LIKELY = 6.5, 4.0
-# Noises that the number of rows beyond an edge must exceed to be the start of a tail: two octaves of it are then seen.
+# Noises that the number of rows beyond an edge must exceed to be the start of a tail, which then shows in an octave or two.
 TAIL_START = 20.0
-# Share of the rows that must show; with fewer the distribution is taken to be exponential of mean one half.
-LEAST_SHOWN, USUAL_RATE = 0.25, 2.0
+# Share of the rows that must show; with fewer the distribution is taken to be exponential of mean one half, and the heaviest one
+# a power.
+LEAST_SHOWN, USUAL_RATE, USUAL_INDEX = 0.25, 2.0, 2.0
 USUAL_REACH = 2.0  # lengths that show if nothing does
-# Tails ``exp(-a (x**k - 1) / k)``: local index a at the start, which grows as ``x**k``; k of zero is a power.
+# Tails ``exp(-a (x**k - 1) / k)`` from the start on: local indices a there, which grow as ``x**k``; k of zero is a power.
 INDICES = 2.0 ** (np.arange(-2, 11) / 2)
 GROWTHS = (0.0, 0.25, 0.5, 1.0, 2.0)
-HEAVIEST = 4.0  # mean excess over the start, in units of the start, up to which a tail is believed: that of a power of 1.25
-HEAVY = (1.0, 2.0)
-PARTS = (0.01, 0.03, 0.1, 0.3)
-UPPER = 0.95
-MISFIT = 0.15  # relative error of a tail's cells
+# Mean excess over the start, in units of the start, up to which a tail is believed: that of a power of 1.25.
+HEAVIEST = 4.0
+# A light tail may be followed by a heavy one, of these indices and growths, with these parts of the rows. A curved effect, or a
+# column that is mostly zeros, has such a bend. Both kinds of tail have half of the prior probability.
+LATER_INDICES, LATER_GROWTHS, LATER_PARTS = (1.0, 2.0), (0.0, 0.25, 0.5), (0.01, 0.03, 0.1, 0.3)
+MISFIT = 0.15  # relative error of a tail's cells, as that of the tails of columns
+MOST = 0.975  # posterior probability that a tail is no heavier than the heaviest one that is allowed for
 
 
 def codes(values: Callable[[Block], Any], per_octave: int = PER_OCTAVE) -> Callable[[Block], Floats]:
@@ -83,7 +86,7 @@ class Lengths:
     reach: float
     """Upper edge of what shows."""
     heaviest: Floats
-    """Share beyond each edge that only one in twenty of the tails exceeds."""
+    """The same if the tail is as heavy as it may be."""
 
     @classmethod
     def counted(cls, curator: Curator, release: Gaussian, data: PrivateData, values: Callable[[Block], Any]) -> Lengths:
@@ -93,8 +96,7 @@ class Lengths:
         shown = seen(counts, noise)
         rows = np.where(shown, counts, 0.0)
         if rows.sum() < LEAST_SHOWN * data.n:
-            usual = np.exp(-USUAL_RATE * ends)
-            return cls(usual, USUAL_REACH, usual)
+            return cls(np.exp(-USUAL_RATE * ends), USUAL_REACH, (1 + ends) ** -USUAL_INDEX)
         last = int(np.flatnonzero(shown)[-1]) + 1
         beyond = np.append(np.cumsum(rows[::-1])[::-1], 0.0)
         beyond[: last + 1] += max(float(counts[last : last + 2 * PER_OCTAVE].sum()), 0.0)
@@ -127,7 +129,10 @@ class Lengths:
 
 
 def likely_tail(counts: Floats, noise: float, start: int) -> tuple[Floats, Floats]:
-    """Expected rows beyond the edges from ``start`` on, given noisy counts: tails by their likelihood, their mass the best one."""
+    """Rows beyond the edges from ``start`` on, given noisy counts: the expected number, and the most that is likely.
+
+    Tails are weighted by their likelihood, each with the mass that explains the counts best.
+    """
     survival, prior = tails(start)
     cells = -np.diff(survival, axis=1)
     weight = np.full_like(cells, noise**-2.0)
@@ -138,27 +143,34 @@ def likely_tail(counts: Floats, noise: float, start: int) -> tuple[Floats, Float
         weight = 1 / (noise**2 + model + (MISFIT * model) ** 2)
     score = prior + np.sum(np.log(weight) - weight * (counts - model) ** 2, axis=1) / 2
     chance = np.exp(score - score.max())
-    survival = mass[:, None] * survival
-    order = np.argsort(survival, axis=0)
-    place = np.argmax(np.cumsum(chance[order], axis=0) >= UPPER * chance.sum(), axis=0)
-    heaviest = np.take_along_axis(survival, np.take_along_axis(order, place[None], axis=0), axis=0)[0]
-    return np.asarray(chance @ survival / chance.sum()), heaviest
+    chance /= chance.sum()
+    beyond = mass[:, None] * survival
+    order = np.argsort(beyond, axis=0)
+    place = np.argmax(np.cumsum(chance[order], axis=0) >= MOST, axis=0)
+    return chance @ beyond, beyond[order[place, np.arange(place.size)], np.arange(place.size)]
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=8)
 def tails(start: int) -> tuple[Floats, Floats]:
-    """Shapes of tails at the edges from ``start`` on, one in a row: one tail, or one and a small part of a heavy one."""
-    x = edges()[start:] / edges()[start]
-    wide = np.append(x, x[-1] * np.ldexp(1.0, np.arange(1, OCTAVES)))
+    """Tails at the edges from ``start`` on, one in a row, and the logarithm of their prior probabilities."""
+    far = edges()[start:] / edges()[start]
     light, heavy = [], []
-    for k in GROWTHS:
-        for a in INDICES:
-            survival = np.exp(-a * (np.log(wide) if k == 0 else np.expm1(k * np.log(wide)) / k))
-            excess = np.sum((survival[1:] + survival[:-1]) / 2 * np.diff(wide))
-            if excess < HEAVIEST:
-                light.append(survival[: x.size])
-                if k < 1 and a in HEAVY:
-                    heavy.append(survival[: x.size])
-    light, heavy, parts = np.array(light), np.array(heavy), np.array(PARTS)[:, None, None, None]
-    both = ((1 - parts) * light[:, None] + parts * heavy).reshape(-1, x.size)
-    return np.concatenate([light, both]), np.log(np.repeat([1 / len(light), 1 / len(both)], [len(light), len(both)]))
+    for k, a in product(GROWTHS, INDICES):
+        if _mean_excess(a, k) < HEAVIEST:
+            light.append(_tail(far, a, k))
+            if k in LATER_GROWTHS and a in LATER_INDICES:
+                heavy.append(light[-1])
+    first, part = np.array(light), np.array(LATER_PARTS)[:, None, None, None]
+    both = ((1 - part) * first[:, None] + part * np.array(heavy)).reshape(-1, far.size)
+    numbers = [len(first), len(both)]
+    return np.concatenate([first, both]), -np.log(np.repeat(numbers, numbers))
+
+
+def _tail(x: Floats, a: float, k: float) -> Floats:
+    return np.asarray(np.exp(-a * (np.log(x) if k == 0 else np.expm1(k * np.log(x)) / k)))
+
+
+def _mean_excess(a: float, k: float) -> float:
+    x = 2.0 ** np.arange(0, 2 * OCTAVES, 1 / 8)
+    tail = _tail(x, a, k)
+    return float(np.sum((tail[1:] + tail[:-1]) / 2 * np.diff(x)))
