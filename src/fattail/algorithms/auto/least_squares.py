@@ -73,7 +73,7 @@ class LeastSquaresDefaults:
     growth: float = 2.0
     widest: float = 10.0
     """Clip of the mean square residual after Newton steps, in units of the residuals before them."""
-    length_counts: float = 0.02
+    length_counts: float = 0.015
     """Share of each set of counts of gradient lengths."""
     wide: float = 0.006
     """Share, times the blur, of what leads from there to least squares' projection ..."""

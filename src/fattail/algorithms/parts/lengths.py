@@ -38,9 +38,10 @@ INDICES = 2.0 ** (np.arange(-2, 11) / 2)
 GROWTHS = (0.0, 0.25, 0.5, 1.0, 2.0)
 # Mean excess over the start, in units of the start, up to which a tail is believed: that of a power of 1.25.
 HEAVIEST = 4.0
-# A light tail may be followed by a heavy one, of these indices and growths, with these parts of the rows. A curved effect, or a
-# column that is mostly zeros, has such a bend. Both kinds of tail have half of the prior probability.
-LATER_INDICES, LATER_GROWTHS, LATER_PARTS = (1.0, 2.0), (0.0, 0.25, 0.5), (0.01, 0.03, 0.1, 0.3)
+# A light tail may be followed by a heavy one, with one of these indices and growths and one of these parts of the rows. A curved
+# effect, or a column that is mostly zeros, has such a bend. Both kinds of tail have half of the prior probability.
+LATER = ((2.0, 0.0), (1.0, 0.25), (2.0, 0.25), (1.0, 0.5), (2.0, 0.5))
+LATER_PARTS = (0.01, 0.03, 0.1, 0.3)
 MISFIT = 0.15  # relative error of a tail's cells, as that of the tails of columns
 MOST = 0.975  # posterior probability that a tail is no heavier than the heaviest one that is allowed for
 
@@ -154,12 +155,8 @@ def likely_tail(counts: Floats, noise: float, start: int) -> tuple[Floats, Float
 def tails(start: int) -> tuple[Floats, Floats]:
     """Tails at the edges from ``start`` on, one in a row, and the logarithm of their prior probabilities."""
     far = edges()[start:] / edges()[start]
-    light, heavy = [], []
-    for k, a in product(GROWTHS, INDICES):
-        if _mean_excess(a, k) < HEAVIEST:
-            light.append(_tail(far, a, k))
-            if k in LATER_GROWTHS and a in LATER_INDICES:
-                heavy.append(light[-1])
+    light = [_tail(far, a, k) for k, a in product(GROWTHS, INDICES) if _mean_excess(a, k) < HEAVIEST]
+    heavy = [_tail(far, a, k) for a, k in LATER]
     first, part = np.array(light), np.array(LATER_PARTS)[:, None, None, None]
     both = ((1 - part) * first[:, None] + part * np.array(heavy)).reshape(-1, far.size)
     numbers = [len(first), len(both)]
