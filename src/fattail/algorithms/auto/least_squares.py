@@ -54,6 +54,9 @@ class LeastSquaresDefaults:
     """Share for standard errors."""
     mean: float = 0.03
     """Share for the intercept."""
+    tail_noise: float = 0.01
+    """Noise of a count, as a share of the rows, up to which counts of residuals show what a clipped mean residual misses. With more
+    noise, intercepts under log-normal noise were covered in 12 fits of 20 (2,000 rows, epsilon 1)."""
     guard: float = 0.02
     """Share for the check that the fit is better than none."""
     newton: float = 0.06
@@ -180,7 +183,10 @@ def _refined(
     if not is_even:
         joint.drop(LEAST.heavy, LEAST.faint)
     joint.guard(guard, data, before)
-    joint.count_residuals(residuals, count_sample)
+    if curator.noise(residuals, math.sqrt(2)) < LEAST.tail_noise * count_sample.n:
+        joint.count_residuals(residuals, count_sample)
+    else:
+        curator.waive(residuals)
     return joint.fit(joint.move_intercept(mean, data), 3 + len(steps) + LEAST.steps * is_even)
 
 

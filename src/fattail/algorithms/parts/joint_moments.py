@@ -13,7 +13,7 @@ maximizes the likelihood, and directions whose variance does not exceed its nois
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -139,7 +139,7 @@ class JointFit:
         multiplier = 1 / math.sqrt(sum(curator.noise(release) ** -2.0 for release in releases))
         radius, clip = bounds(n, p, multiplier, DEFAULTS.first_reach if first else DEFAULTS.reach)
         if self.residuals is not None:
-            clip = best_clip(self.residuals, OFF_DIAGONAL * 2 * math.sqrt(2 * p) * radius * multiplier / n)
+            clip = best_clip(self.residuals.excess, OFF_DIAGONAL * 2 * math.sqrt(2 * p) * radius * multiplier / n)
             self.residuals = None
         balance = radius / clip
         bound = math.hypot(radius, balance * clip)
@@ -307,7 +307,7 @@ class JointFit:
         clip = self.unit * float(np.clip(math.sqrt(DEFAULTS.mean_noise * n / multiplier), *DEFAULTS.mean_clips))
         missed = beyond(self.unit, clip)
         if self.residuals is not None:
-            clip = self.unit * best_clip(self.residuals, 2 * multiplier / n)
+            clip = self.unit * best_clip(self.residuals.doubt, 2 * multiplier / n)
             missed = self.unit * self.residuals.doubt(clip / self.unit)
         problem, w = self.problem, self.full
 
@@ -384,10 +384,10 @@ def bounds(n: int, p: int, multiplier: float, reach: float) -> tuple[float, floa
     return radius * math.sqrt(p), clip
 
 
-def best_clip(residuals: Lengths, noise: float) -> float:
-    """Clip of residuals of least error: the noise of the gradient per unit of the clip, and what is cut off."""
+def best_clip(missed: Callable[[float], float], noise: float) -> float:
+    """Clip of residuals of least error: the noise per unit of the clip, and what a clip misses."""
     clips = 2.0 ** (np.arange(*DEFAULTS.counted_clips) / 4)
-    cut = np.array([residuals.excess(clip) for clip in clips])
+    cut = np.array([missed(clip) for clip in clips])
     return float(clips[np.argmin((noise * clips) ** 2 + (DEFAULTS.aligned * cut) ** 2)])
 
 

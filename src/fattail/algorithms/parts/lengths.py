@@ -27,8 +27,9 @@ LOWEST, OCTAVES = -12, 32  # of counts, in units of the lengths
 # Noises that a count must exceed to be certain, and in its neighborhood to be likely: one certain count in thousands of fits
 # may be noise.
 CERTAIN, LIKELY = 6.5, 4.0
-# Noises that the number of rows beyond an edge must exceed to be the start of a tail, which then shows in an octave or two.
-TAIL_START = 20.0
+# The tail starts where the number of rows beyond an edge is still so many noises, so that it shows in an octave or two, or such a
+# share of all rows: what lies farther inside does not look like a tail.
+TAIL_START, TAIL_SHARE = 20.0, 0.1
 # Share of the rows that must show; with fewer the distribution is taken to be exponential of mean one half, and the heaviest one
 # a power.
 LEAST_SHOWN, USUAL_RATE, USUAL_INDEX = 0.25, 2.0, 2.0
@@ -101,7 +102,7 @@ class Lengths:
         last = int(np.flatnonzero(shown)[-1]) + 1
         beyond = np.append(np.cumsum(rows[::-1])[::-1], 0.0)
         beyond[: last + 1] += max(float(counts[last : last + 2 * PER_OCTAVE].sum()), 0.0)
-        enough = np.flatnonzero(beyond > TAIL_START * noise)
+        enough = np.flatnonzero(beyond > min(TAIL_START * noise, TAIL_SHARE * data.n))
         start = int(enough[-1]) if enough.size else 0
         tail = likely_tail(counts[start:], noise, start)
         expected, heaviest = (np.append(beyond[:start] - beyond[start] + part[0], part) / data.n for part in tail)
@@ -126,7 +127,7 @@ class Lengths:
     def doubt(self, bound: float) -> float:
         """Root mean square of what lengths exceed ``bound`` by, over the tails that are likely."""
         expected = self.excess(bound)
-        return math.hypot(expected, (self.most_excess(bound) - expected) / 2)
+        return math.hypot(expected, self.most_excess(bound) / 2)
 
 
 def likely_tail(counts: Floats, noise: float, start: int) -> tuple[Floats, Floats]:
