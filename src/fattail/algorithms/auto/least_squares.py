@@ -55,8 +55,10 @@ class LeastSquaresDefaults:
     mean: float = 0.03
     """Share for the intercept."""
     tail_noise: float = 0.01
-    """Noise of a count, as a share of the rows, up to which counts of residuals show what a clipped mean residual misses. With more
-    noise, intercepts under log-normal noise were covered in 12 fits of 20 (2,000 rows, epsilon 1)."""
+    """Noise of a count, as a share of the rows, up to which counts of residuals show what a clipped mean residual misses ..."""
+    unseen: float = 2.0
+    """... and a factor of what it may miss with more noise. Under log-normal noise, intercepts were then covered in 18 fits of 20,
+    and with a factor of one in 12 (2,000 rows, epsilon 1)."""
     guard: float = 0.02
     """Share for the check that the fit is better than none."""
     newton: float = 0.06
@@ -183,11 +185,12 @@ def _refined(
     if not is_even:
         joint.drop(LEAST.heavy, LEAST.faint)
     joint.guard(guard, data, before)
-    if curator.noise(residuals, math.sqrt(2)) < LEAST.tail_noise * count_sample.n:
+    if tails_show := curator.noise(residuals, math.sqrt(2)) < LEAST.tail_noise * count_sample.n:
         joint.count_residuals(residuals, count_sample)
     else:
         curator.waive(residuals)
-    return joint.fit(joint.move_intercept(mean, data), 3 + len(steps) + LEAST.steps * is_even)
+    intercept = joint.move_intercept(mean, data, 1.0 if tails_show else LEAST.unseen)
+    return joint.fit(intercept, 3 + len(steps) + LEAST.steps * is_even)
 
 
 def _units(counts: float, squares: float) -> tuple[Gaussian, ...]:

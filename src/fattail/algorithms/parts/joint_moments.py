@@ -297,15 +297,16 @@ class JointFit:
         self.covariance = self.covariance + np.outer(self.w - chosen, self.w - chosen)
         self.w = chosen
 
-    def move_intercept(self, release: Gaussian, data: PrivateData) -> float:
+    def move_intercept(self, release: Gaussian, data: PrivateData, unseen: float = 1.0) -> float:
         """Move the constant towards the mean residual, weighted by precision; returns the variance of the result.
 
-        Where residuals were counted, the counts say how far to clip and what that misses; otherwise only their mean square does.
+        Where residuals were counted, the counts say how far to clip and what that misses. Otherwise only their mean square does,
+        times ``unseen``.
         """
         n, curator = data.n, self.curator
         multiplier = curator.noise(release)
         clip = self.unit * float(np.clip(math.sqrt(DEFAULTS.mean_noise * n / multiplier), *DEFAULTS.mean_clips))
-        missed = beyond(self.unit, clip)
+        missed = unseen * beyond(self.unit, clip)
         if self.residuals is not None:
             clip = self.unit * best_clip(self.residuals.doubt, 2 * multiplier / n)
             missed = self.unit * self.residuals.doubt(clip / self.unit)
