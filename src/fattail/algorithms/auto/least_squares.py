@@ -57,8 +57,8 @@ class LeastSquaresDefaults:
     tail_noise: float = 0.01
     """Noise of a count, as a share of the rows, up to which counts of residuals show what a clipped mean residual misses ..."""
     unseen: float = 2.0
-    """... and a factor of what it may miss with more noise. Under log-normal noise, intercepts were then covered in 18 fits of 20,
-    and with a factor of one in 12 (2,000 rows, epsilon 1)."""
+    """... and a factor of what it may miss with more noise. Under log-normal noise, intercepts were then covered in 18 of 20
+    fits, with a factor of one in 12 (2,000 rows, epsilon 1)."""
     guard: float = 0.02
     """Share for the check that the fit is better than none."""
     newton: float = 0.06
