@@ -1,16 +1,18 @@
 """Counts of lengths with their tails, and what a gradient says about the distance to least squares."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from fattail.algorithms.parts.lengths import Lengths, edges, middles
-from fattail.algorithms.parts.projection import averaged, best_bound
+from fattail.algorithms.parts.projection import _Towards, averaged, best_bound
 from fattail.privacy import Curator, Gaussian
 from fattail.rows.data import PrivateData
 
 
-def counted(values, epsilon=4.0):
-    curator, release = Curator(epsilon, 1e-6, random_state=0), Gaussian("lengths")
+def counted(values, epsilon=4.0, seed=0):
+    curator, release = Curator(epsilon, 1e-6, random_state=seed), Gaussian("lengths")
     curator.plan(release)
     return Lengths.counted(curator, release, PrivateData(values[:, None]), lambda block: np.asarray(block.X)[:, 0])
 
@@ -32,7 +34,7 @@ def test_any_rows_give_a_distribution(values):
 
 
 def test_heavier_tails_and_less_noise_widen_the_bound():
-    light, heavy = (Lengths(np.minimum(edges() ** -index / 10, 1.0), 8.0) for index in (6.0, 2.0))
+    light, heavy = (Lengths(s, 8.0, s) for s in (np.minimum(edges() ** -index / 10, 1.0) for index in (6.0, 2.0)))
     assert best_bound(heavy, 0.01, 4) > best_bound(light, 0.01, 4) > best_bound(light, 0.1, 4)
     assert middles().size == edges().size - 1
 
@@ -50,3 +52,40 @@ def test_two_looks_at_the_same_rows_do_not_reduce_the_error_of_sampling(gradient
     known = noise = 0.0101 * np.eye(3)
     _, variance = averaged(known, np.full(3, gradient), noise, sampling)
     assert np.all(np.diag(variance) > 0.95 * sampling)
+
+
+LAWS = {
+    "normal": lambda rng, n: np.abs(rng.normal(size=n)) * np.linalg.norm(rng.normal(size=(n, 6)), axis=1) / 6**0.5,
+    "t": lambda rng, n: np.abs(rng.standard_t(3, n)) / 2,
+    "cube": lambda rng, n: np.abs(rng.gamma(2.0, size=n) - 2) ** 3 / 11 + np.abs(rng.normal(size=n)) * 0.3,
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_counts_below_their_noise_tell_light_tails_from_heavy_ones(law):
+    rng = np.random.default_rng(0)
+    truth = np.mean(np.maximum(LAWS[law](rng, 1_000_000) - 4, 0.0))
+    found = [counted(LAWS[law](rng, 20_000), 0.5, seed) for seed in range(20)]
+    assert 0.25 * truth < np.median([f.excess(4.0) for f in found]) < 2 * truth + 0.003
+    assert np.mean([f.most_excess(4.0) > truth for f in found]) >= 0.9
+    assert all(f.most_excess(4.0) > f.excess(4.0) for f in found)
+
+
+def towards(damping):
+    return _Towards(SimpleNamespace(shape=np.eye(3), prior=1e-4 * np.eye(3), unit=1.0, w=np.zeros(3)), damping)
+
+
+@pytest.mark.parametrize("damping", [0.0, 1.0])
+def test_what_rows_inside_the_bound_add_to_a_direction_goes_on_beyond_it(damping):
+    fit = towards(damping)
+    fit.extrapolate(np.array([0.2, 0.005, 0.3]), 1e-4 * np.eye(3), 0.5, 0.4, 1.0)
+    left = np.sqrt(np.diag(fit.variance))
+    assert fit.joint.w[0] == pytest.approx(0.15 * damping, abs=0.02) and abs(fit.joint.w[1]) == 0
+    assert left[0] > 0.2 and left[1] < 0.04  # the third direction is the constant's
+    assert abs(fit.joint.w[2]) == 0 and left[2] < 0.04
+
+
+def test_nothing_is_hidden_where_no_tail_is_likely():
+    fit = towards(1.0)
+    fit.extrapolate(np.array([0.2, 0.0, 0.0]), 1e-4 * np.eye(3), 0.5, 1e-4, 1e-3)
+    assert np.diag(fit.variance)[0] < 1.1e-4

@@ -13,7 +13,7 @@ maximizes the likelihood, and directions whose variance does not exceed its nois
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -140,7 +140,7 @@ class JointFit:
         multiplier = 1 / math.sqrt(sum(curator.noise(release) ** -2.0 for release in releases))
         radius, clip = bounds(n, p, multiplier, DEFAULTS.first_reach if first else DEFAULTS.reach)
         if self.residuals is not None:
-            clip = best_clip(self.residuals, OFF_DIAGONAL * 2 * math.sqrt(2 * p) * radius * multiplier / n)
+            clip = best_clip(self.residuals.excess, OFF_DIAGONAL * 2 * math.sqrt(2 * p) * radius * multiplier / n)
             self.residuals = None
         balance = radius / clip
         bound = math.hypot(radius, balance * clip)
@@ -294,11 +294,19 @@ class JointFit:
         self.covariance = self.covariance + np.outer(self.w - chosen, self.w - chosen)
         self.w = chosen
 
-    def move_intercept(self, release: Gaussian, data: PrivateData) -> float:
-        """Move the constant towards the mean residual, weighted by precision; returns the variance of the result."""
+    def move_intercept(self, release: Gaussian, data: PrivateData, unseen: float = 1.0) -> float:
+        """Move the constant towards the mean residual, weighted by precision; returns the variance of the result.
+
+        Where residuals were counted, the counts say how far to clip and what that misses. Otherwise only their mean square does,
+        times ``unseen``.
+        """
         n, curator = data.n, self.curator
         multiplier = curator.noise(release)
         clip = self.unit * float(np.clip(math.sqrt(DEFAULTS.mean_noise * n / multiplier), *DEFAULTS.mean_clips))
+        missed = unseen * beyond(self.unit, clip)
+        if self.residuals is not None:
+            clip = self.unit * best_clip(self.residuals.doubt, 2 * multiplier / n)
+            missed = self.unit * self.residuals.doubt(clip / self.unit)
         problem, w = self.problem, self.full
 
         def residual(block: Block) -> tuple[Floats, None]:
@@ -311,7 +319,7 @@ class JointFit:
         noise = (2 * clip * multiplier / n) ** 2
         if not self.problem.unit_is_guess or shift**2 > DEFAULTS.shown_gain**2 * noise:
             self.w[-1] += shift * before / (before + noise)
-        return noise + self.unit**2 / n + beyond(self.unit, clip) ** 2
+        return noise + self.unit**2 / n + missed**2
 
     def measure(self, release: Gaussian, data: PrivateData) -> None:
         """Covariance of the coefficients, from noise and squares of gradients."""
@@ -375,10 +383,10 @@ def bounds(n: int, p: int, multiplier: float, reach: float) -> tuple[float, floa
     return radius * math.sqrt(p), clip
 
 
-def best_clip(residuals: Lengths, noise: float) -> float:
-    """Clip of residuals of least error: the noise of the gradient per unit of the clip, and what is cut off."""
+def best_clip(missed: Callable[[float], float], noise: float) -> float:
+    """Clip of residuals of least error: the noise per unit of the clip, and what a clip misses."""
     clips = 2.0 ** (np.arange(*DEFAULTS.counted_clips) / 4)
-    cut = np.array([residuals.excess(clip) for clip in clips])
+    cut = np.array([missed(clip) for clip in clips])
     return float(clips[np.argmin((noise * clips) ** 2 + (DEFAULTS.aligned * cut) ** 2)])
 
 

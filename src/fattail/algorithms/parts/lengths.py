@@ -1,6 +1,7 @@
 """Released counts of lengths: of rows, of residuals, of gradients.
 
-Lengths are counted by half octaves. Beyond the last cells that show, the distribution goes on as a power of the length.
+Lengths are counted by half octaves. Where rows become few, a mixture of tails goes on, each weighted by how well it explains
+the counts from there on. Most of these counts are smaller than their noise, but together they tell a light tail from a heavy one.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail._tools.numbers import TINY
 from fattail.privacy import Curator, Gaussian
 from fattail.robust.histogram import Histogram
 from fattail.rows.data import Block, PrivateData
@@ -25,12 +27,24 @@ LOWEST, OCTAVES = -12, 32  # of counts, in units of the lengths
 # Noises that a count must exceed to be certain, and in its neighborhood to be likely: one certain count in thousands of fits
 # may be noise.
 CERTAIN, LIKELY = 6.5, 4.0
-# Noises that the number of rows beyond an edge must exceed to be the start of a tail: a fifth of it is then noise.
-TAIL_START = 5.0
-# Share of the rows that must show; with fewer the distribution is taken to be exponential of mean one half.
-LEAST_SHOWN, USUAL_RATE = 0.25, 2.0
+# The tail starts where the number of rows beyond an edge is still so many noises, so that it shows in an octave or two, or such a
+# share of all rows: what lies farther inside does not look like a tail.
+TAIL_START, TAIL_SHARE = 20.0, 0.1
+# Share of the rows that must show; with fewer the distribution is taken to be exponential of mean one half, and the heaviest one
+# a power.
+LEAST_SHOWN, USUAL_RATE, USUAL_INDEX = 0.25, 2.0, 2.0
 USUAL_REACH = 2.0  # lengths that show if nothing does
-LEAST_INDEX = 1.0  # of a tail: a slower one has no mean
+# Tails ``exp(-a (x**k - 1) / k)`` from the start on: local indices a there, which grow as ``x**k``; k of zero is a power.
+INDICES = 2.0 ** (np.arange(-2, 11) / 2)
+GROWTHS = (0.0, 0.25, 0.5, 1.0, 2.0)
+# Mean excess over the start, in units of the start, up to which a tail is believed: that of a power of 1.25.
+HEAVIEST = 4.0
+# A light tail may be followed by a heavy one, with one of these indices and growths and one of these parts of the rows. A curved
+# effect, or a column that is mostly zeros, has such a bend. Both kinds of tail have half of the prior probability.
+LATER = ((2.0, 0.0), (1.0, 0.25), (2.0, 0.25), (1.0, 0.5), (2.0, 0.5))
+LATER_PARTS = (0.01, 0.03, 0.1, 0.3)
+MISFIT = 0.15  # relative error of a tail's cells, as that of the tails of columns
+MOST = 0.975  # posterior probability that a tail is no heavier than the heaviest one that is allowed for
 
 
 def codes(values: Callable[[Block], Any], per_octave: int = PER_OCTAVE) -> Callable[[Block], Floats]:
@@ -73,6 +87,8 @@ class Lengths:
     """Share of the rows beyond each edge."""
     reach: float
     """Upper edge of what shows."""
+    heaviest: Floats
+    """The same if the tail is as heavy as it may be."""
 
     @classmethod
     def counted(cls, curator: Curator, release: Gaussian, data: PrivateData, values: Callable[[Block], Any]) -> Lengths:
@@ -82,17 +98,15 @@ class Lengths:
         shown = seen(counts, noise)
         rows = np.where(shown, counts, 0.0)
         if rows.sum() < LEAST_SHOWN * data.n:
-            return cls(np.exp(-USUAL_RATE * ends), USUAL_REACH)
+            return cls(np.exp(-USUAL_RATE * ends), USUAL_REACH, (1 + ends) ** -USUAL_INDEX)
         last = int(np.flatnonzero(shown)[-1]) + 1
         beyond = np.append(np.cumsum(rows[::-1])[::-1], 0.0)
         beyond[: last + 1] += max(float(counts[last : last + 2 * PER_OCTAVE].sum()), 0.0)
-        enough = np.flatnonzero(beyond > TAIL_START * noise)
-        start = int(enough[-1]) if enough.size else last
-        before = beyond[max(start - PER_OCTAVE, 0)]
-        index = max(math.log2(max(before, TINY) / max(beyond[start], TINY)), LEAST_INDEX)
-        tail = beyond[start] * np.maximum(ends / ends[start], 1.0) ** -index
-        survival = np.where(np.arange(ends.size) <= start, beyond, tail) / data.n
-        return cls(np.minimum(survival, 1.0), float(ends[last]))
+        enough = np.flatnonzero(beyond > min(TAIL_START * noise, TAIL_SHARE * data.n))
+        start = int(enough[-1]) if enough.size else 0
+        tail = likely_tail(counts[start:], noise, start)
+        expected, heaviest = (np.append(beyond[:start] - beyond[start] + part[0], part) / data.n for part in tail)
+        return cls(np.minimum(expected, 1.0), float(ends[last]), np.minimum(heaviest, 1.0))
 
     def mean(self, values: Floats) -> float:
         """Mean of a function of the length, given at the middles of the cells."""
@@ -105,3 +119,56 @@ class Lengths:
     def excess(self, bound: float) -> float:
         """Mean of what lengths exceed ``bound`` by."""
         return self.mean(np.maximum(middles() - bound, 0.0))
+
+    def most_excess(self, bound: float) -> float:
+        """The same, if the tail is as heavy as it may be."""
+        return float(np.maximum(middles() - bound, 0.0) @ -np.diff(self.heaviest))
+
+    def doubt(self, bound: float) -> float:
+        """Root mean square of what lengths exceed ``bound`` by, over the tails that are likely."""
+        expected = self.excess(bound)
+        return math.hypot(expected, self.most_excess(bound) / 2)
+
+
+def likely_tail(counts: Floats, noise: float, start: int) -> tuple[Floats, Floats]:
+    """Rows beyond the edges from ``start`` on, given noisy counts: the expected number, and the most that is likely.
+
+    Tails are weighted by their likelihood, each with the mass that explains the counts best.
+    """
+    survival, prior = tails(start)
+    cells = -np.diff(survival, axis=1)
+    weight = np.full_like(cells, noise**-2.0)
+    mass = np.zeros(len(cells))
+    for _ in range(3):
+        mass = np.maximum((weight * cells) @ counts / np.sum(weight * cells**2, axis=1), noise)
+        model = mass[:, None] * cells
+        weight = 1 / (noise**2 + model + (MISFIT * model) ** 2)
+    score = prior + np.sum(np.log(weight) - weight * (counts - model) ** 2, axis=1) / 2
+    chance = np.exp(score - score.max())
+    chance /= chance.sum()
+    beyond = mass[:, None] * survival
+    order = np.argsort(beyond, axis=0)
+    place = np.argmax(np.cumsum(chance[order], axis=0) >= MOST, axis=0)
+    return chance @ beyond, beyond[order[place, np.arange(place.size)], np.arange(place.size)]
+
+
+@lru_cache(maxsize=8)
+def tails(start: int) -> tuple[Floats, Floats]:
+    """Tails at the edges from ``start`` on, one in a row, and the logarithm of their prior probabilities."""
+    far = edges()[start:] / edges()[start]
+    light = [_tail(far, a, k) for k, a in product(GROWTHS, INDICES) if _mean_excess(a, k) < HEAVIEST]
+    heavy = [_tail(far, a, k) for a, k in LATER]
+    first, part = np.array(light), np.array(LATER_PARTS)[:, None, None, None]
+    both = ((1 - part) * first[:, None] + part * np.array(heavy)).reshape(-1, far.size)
+    numbers = [len(first), len(both)]
+    return np.concatenate([first, both]), -np.log(np.repeat(numbers, numbers))
+
+
+def _tail(x: Floats, a: float, k: float) -> Floats:
+    return np.asarray(np.exp(-a * (np.log(x) if k == 0 else np.expm1(k * np.log(x)) / k)))
+
+
+def _mean_excess(a: float, k: float) -> float:
+    x = 2.0 ** np.arange(0, 2 * OCTAVES, 1 / 8)
+    tail = _tail(x, a, k)
+    return float(np.sum((tail[1:] + tail[:-1]) / 2 * np.diff(x)))

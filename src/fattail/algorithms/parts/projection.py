@@ -2,8 +2,7 @@
 
 Earlier releases shorten long rows and clip residuals. If the relation is curved, the shortened rows matter, and the fit differs
 from least squares. Here a row contributes ``u r`` to the gradient and only the length of that product is bounded, so long rows
-with small residuals count in full. The first bound minimizes noise plus bias, both estimated from released counts of the lengths.
-The last bound is several times wider and shows what the first one cut off.
+with small residuals count in full. Bounds minimize noise plus bias, both estimated from released counts of the lengths.
 
 Each gradient g observes the distance D to least squares, with noise R. The earlier releases give a prior ``D ~ N(0, P)``. Their
 bias adds an unknown variance k in each direction of u. This has two consequences:
@@ -11,6 +10,11 @@ bias adds an unknown variance k in each direction of u. This has two consequence
 - *Coefficients* move by the posterior mean under P, and further only in directions where g clearly exceeds its noise. A fit that
   was right keeps its precision.
 - *Intervals* average over k. Where g is no larger than its noise, they allow for a bias of about that size.
+
+What the last bound cuts off is not seen. Counts say how much it may be, not whether it points anywhere: it does where the
+relation is curved, and hardly where it is linear and noise has heavy tails. Rows between a narrower bound and the last one tell
+these apart, since they point in the same direction as those beyond. So the last gradient is released under both bounds, and the
+intervals allow for a bias in proportion to the difference.
 """
 
 from __future__ import annotations
@@ -41,11 +45,14 @@ class ProjectionDefaults:
     bounds: tuple[int, int] = (-4, 25)
     """Bounds of gradients that are tried, in quarter octaves of the typical length."""
     aligned: float = 0.5
-    """Part of what is cut off that is taken to point in one direction, where a bound is chosen ..."""
-    aligned_at_last: float = 0.25
-    """... and in intervals, after the last and widest bound."""
-    wider: float = 3.0
-    """The last bound, in units of the best one."""
+    """Part of what is cut off that is taken to point in one direction, where a bound is chosen."""
+    inside: float = 4.0
+    """The last bound over the narrower one."""
+    onward: float = 2.0
+    """What rows beyond the last bound add to a direction, over what those between the two bounds do. It was 0.4 to 3, and about
+    2 on the laws whose effects are most curved."""
+    followed: float = 0.75
+    """The same ratio where the fit moves: by that much, where what is seen inside is clear."""
     clear: float = 10.0
     """Squared ratio of a gradient to its noise beyond which it is followed: 1 in 600 if there is nothing to find."""
     nothing: float = 0.1
@@ -65,7 +72,10 @@ DEFAULTS = ProjectionDefaults()
 
 @dataclass(frozen=True)
 class Projection:
-    """Planned releases: counts of lengths, gradients, and second moments of the last gradient's rows."""
+    """Planned releases: counts of lengths, gradients, and second moments of the last gradient's rows.
+
+    There are three gradients: one that moves the fit, and two at the same coefficients, under a narrow and a wide bound.
+    """
 
     counts: Gaussian
     steps: tuple[Gaussian, ...]
@@ -75,7 +85,7 @@ class Projection:
     def planned(cls, shares: Sequence[float], counts: float, squares: Gaussian) -> Projection:
         number = len(shares)
         steps = tuple(Gaussian(f"least squares gradient {t + 1}", float(share)) for t, share in enumerate(shares))
-        return cls(Gaussian("gradient length counts", counts * (1 + number), count=1 + number), steps, squares)
+        return cls(Gaussian("gradient length counts", counts * number, count=number), steps, squares)
 
     @property
     def mechanisms(self) -> tuple[Gaussian, ...]:
@@ -87,26 +97,38 @@ class Projection:
         Where few rows make up a direction and were pulled back, its curvature is far above one, and a step would be as many
         times too long. Then gradients only tell how wide the interval must be.
         """
-        turn = joint.align()
+        turn, root = joint.align(), math.sqrt(joint.p)
         damping = self.damping(joint, data)
         towards = _Towards(joint, damping if move else 0.0)
         if joint.observed is not None:
-            towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T, np.full(joint.p, 1 / data.n))
-        beyond = 0.0
-        for release in self.steps:
-            last = release is self.steps[-1]
-            sizes = Lengths.counted(joint.curator, self.counts, data, towards.sizes)
-            bound = best_bound(sizes, joint.curator.noise(release, 2.0 / data.n), joint.p) * (DEFAULTS.wider if last else 1.0)
-            beyond = sizes.excess(bound / math.sqrt(joint.p)) * math.sqrt(joint.p)
-            rows = towards.rows(bound)
-            square = sizes.square(bound / math.sqrt(joint.p)) * np.eye(joint.p)
-            if last:
-                square = self.square(joint, data, rows, bound)
-            gradient = joint.curator.release(release, Ball(radius=bound).mean(data, rows, width=joint.p))
-            noise = joint.curator.noise(release, 2 * bound / data.n)
-            towards.observe(gradient, noise**2 * np.eye(joint.p) + square / data.n, np.diag(square) / data.n)
-        variance = towards.variance + (DEFAULTS.aligned_at_last * beyond) ** 2 * np.eye(joint.p)
-        joint.covariance = joint.unit**2 * joint.shape.T @ variance @ joint.shape
+            sampling = np.eye(joint.p) / data.n
+            towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T - sampling, sampling)
+        first, narrow, wide = self.steps
+        sizes, bound = self.bounded(joint, data, towards, first)
+        square = sizes.square(bound / root) * np.eye(joint.p)
+        towards.observe(*self.gradient(towards, data, first, bound), square / data.n)
+
+        sizes, bound = self.bounded(joint, data, towards, wide)
+        square = self.square(joint, data, towards.rows(bound), bound)
+        inside = bound / DEFAULTS.inside
+        less, less_noise = self.gradient(towards, data, narrow, inside)
+        gradient, noise = self.gradient(towards, data, wide, bound)
+        cut, most = (root * mean(bound / root) for mean in (sizes.excess, sizes.most_excess))
+        shown = root * sizes.excess(inside / root) - cut
+        towards.observe(gradient, noise, square / data.n)
+        towards.extrapolate(gradient - less, noise + less_noise, shown, cut, most)
+        joint.covariance = joint.unit**2 * joint.shape.T @ towards.variance @ joint.shape
+
+    def bounded(self, joint: JointFit, data: PrivateData, towards: _Towards, release: Gaussian) -> tuple[Lengths, float]:
+        """Lengths of the rows' parts of the gradient, and the best bound on them for the noise of a release."""
+        sizes = Lengths.counted(joint.curator, self.counts, data, towards.sizes)
+        return sizes, best_bound(sizes, joint.curator.noise(release, 2.0 / data.n), joint.p)
+
+    def gradient(self, towards: _Towards, data: PrivateData, release: Gaussian, bound: float) -> tuple[Floats, Floats]:
+        """A gradient, and the covariance of its noise."""
+        curator, p = towards.joint.curator, towards.joint.p
+        found = curator.release(release, Ball(radius=bound).mean(data, towards.rows(bound), width=p))
+        return found, curator.noise(release, 2 * bound / data.n) ** 2 * np.eye(p)
 
     def damping(self, joint: JointFit, data: PrivateData) -> float:
         """Factor of steps. Rows beyond the last radius add to the curvature, which is one otherwise."""
@@ -171,18 +193,43 @@ class _Towards:
 
         return rows
 
+    def slopes(self, gradient: Floats) -> Floats:
+        """A gradient without its part along the constant, which the mean residual sees better."""
+        return np.asarray(gradient - self.constant * (self.constant @ gradient))
+
     def observe(self, gradient: Floats, noise: Floats, sampling: Floats) -> None:
-        """Take in a gradient whose error has covariance ``noise``; ``sampling`` holds the variances that sampling adds to it."""
-        joint = self.joint
-        gradient = gradient - self.constant * (self.constant @ gradient)
-        mean, self.variance = averaged(self.variance, gradient, noise, sampling)
-        gain = np.linalg.solve(self.known + noise, self.known).T
+        """Take in a gradient with covariances of its noise and of its sampling error."""
+        gradient, error = self.slopes(gradient), noise + sampling
+        mean, self.variance = averaged(self.variance, gradient, error, np.diag(sampling))
+        gain = np.linalg.solve(self.known + error, self.known).T
         rest = gradient - gain @ gradient
-        clear = np.maximum(0.0, 1 - DEFAULTS.clear * np.diag(noise + self.known) / np.maximum(gradient**2, TINY))
+        clear = clearly(gradient, np.diag(error + self.known))
         move = self.damping * (gain @ gradient + clear * rest)
         self.known = np.zeros_like(self.known)  # what the earlier releases knew is used once
         self.variance += np.outer(mean - move, mean - move)
-        joint.w = joint.w + joint.unit * joint.shape.T @ move
+        self._move(move)
+
+    def extrapolate(self, inside: Floats, noise: Floats, shown: float, cut: float, most: float) -> None:
+        """Allow for rows beyond the last bound, by what rows ``inside`` of it add, and move where that is clear.
+
+        ``shown`` and ``cut`` are mean lengths inside and beyond; ``most`` is the latter if the tail is as heavy as it may be.
+        """
+        inside = self.slopes(inside)
+        mean, variance = averaged(np.zeros_like(noise), inside, noise, np.zeros_like(inside))
+        move = self.damping * DEFAULTS.followed * clearly(inside, np.diag(noise)) * mean
+        size = np.sqrt(mean**2 + np.minimum(np.diag(variance), shown**2))
+        left = DEFAULTS.onward * max(1.0, cut / max(shown, TINY)) * size - np.abs(move)
+        self.variance = self.variance + np.diag(np.minimum(left, most) ** 2)
+        self._move(move)
+
+    def _move(self, step: Floats) -> None:
+        joint = self.joint
+        joint.w = joint.w + joint.unit * joint.shape.T @ step
+
+
+def clearly(gradient: Floats, error: Floats) -> Floats:
+    """Part of a gradient that exceeds its error beyond doubt."""
+    return np.asarray(np.maximum(0.0, 1 - DEFAULTS.clear * error / np.maximum(gradient**2, TINY)))
 
 
 def averaged(known: Floats, gradient: Floats, noise: Floats, sampling: Floats) -> tuple[Floats, Floats]:
