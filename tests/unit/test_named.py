@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import fattail
 from fattail.rows.door import Refusal
 from fattail.rows.named import NamedColumns
 from fattail.rows.persons import person_codes
@@ -212,3 +213,25 @@ def test_no_id_of_a_sequence_decides_how_others_are_compared():
     """One float among the ids of a deque made floats of all, and two persons one."""
     ids = collections.deque([2**60, 2**60 + 1, 0.5])
     assert person_codes(ids)[1] == person_codes(list(ids))[1] == 3
+
+
+NO_NUMBERS = [["$1.00"] * 50, [decimal.Decimal(1)] * 50, np.array(["1"] * 50), np.array(["1"] * 50, dtype=object)]
+NO_COLUMNS = [1.0, 3, np.float64(2), np.array(1.0), np.ones((50, 2))]
+
+
+@pytest.mark.parametrize("cells", NO_NUMBERS)
+def test_a_wrong_type_is_not_called_a_wrong_shape(cells):
+    for ask in (fattail.mean, lambda x: fattail.DPMean().fit(np.reshape(np.asarray(x), (-1, 1)))):
+        with pytest.raises(Refusal, match=r"only numbers can be read, got an array of type (object|text); convert") as error:
+            ask(cells)
+        assert "dimension" not in str(error.value) and "shape" not in str(error.value)
+
+
+@pytest.mark.parametrize("option", ["column", "by", "person"])
+@pytest.mark.parametrize("value", NO_COLUMNS, ids=lambda v: f"{type(v).__name__}{np.shape(v)}")
+def test_what_is_no_column_is_not_called_y(option, value):
+    table = {"x": np.ones(50)}
+    asked = {"column": value} if option == "column" else {"column": "x", option: value}
+    with pytest.raises(Refusal, match=r"column|one id per row") as error:
+        fattail.mean(table if option != "column" else np.ones(50), **asked)
+    assert not str(error.value).startswith("y ")

@@ -27,7 +27,19 @@ from scipy import sparse
 
 from fattail.cli.parquet import DamagedError, ParquetRows, TypeRefusedError
 from fattail.cli.spool import DenseRows, SparseRows
-from fattail.rows.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
+from fattail.rows.records import (
+    NUMBERS,
+    Parse,
+    UnbalancedQuotesError,
+    delimiter_of,
+    is_number,
+    level_parser,
+    lines,
+    number,
+    parsed,
+    records,
+    sparse_rows,
+)
 
 SPARSE = (".svm", ".svmlight", ".libsvm")
 MISSING = ("error", "zero", "drop")
@@ -97,7 +109,7 @@ def open_table(
         ``n``, and ``chunks()`` of shape (rows, number of columns).
     """
     _check_missing(missing)
-    parsers = [level_parser(levels[c]) if levels and c in levels else float for c in columns]
+    parsers = [level_parser(levels[c]) if levels and c in levels else number for c in columns]
     finite, fill = np.ones(len(columns), dtype=bool), np.nan if missing == "drop" else 0.0
     with _reading(path) as (stream, share):
         if suffix(path) == ".parquet":
@@ -120,8 +132,8 @@ def open_table(
         declare = "" if levels is None else "declare text with --category and the labels of a target with --classes, "
         raise FileError(
             f"{path}: not every cell of {names} is a finite number (or a declared level), and every line counts, an empty one "
-            f"too; leave the column out, {declare}count such cells as 0 with --missing zero, or leave their rows out with "
-            "--missing drop"
+            f"too; {NUMBERS}; convert the column, {declare}or leave it out; if most of its cells are numbers, count the others "
+            "as 0 with --missing zero, or leave their rows out with --missing drop"
         )
     return table
 
@@ -200,6 +212,8 @@ def find(columns: Sequence[str], known: Sequence[str], path: Path) -> None:
         if name not in there:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
+            if mark := delimiter_of(known):
+                hint = f"; its header is one name with {mark!r} in it: if that is the delimiter, say --delimiter {mark!r}"
             raise FileError(f"{path} has no column {name!r}{hint}")
 
 

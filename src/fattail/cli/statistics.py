@@ -10,7 +10,7 @@ import typer
 
 import fattail
 from fattail.cli import outputs
-from fattail.cli.answers import Answer, missing_note
+from fattail.cli.answers import Answer, missing_note, with_form_of_numbers
 from fattail.cli.paying import Till
 from fattail.cli.requests import check_different, estimator_of
 from fattail.cli.rows import Reading
@@ -41,6 +41,7 @@ from fattail.cli.shared import (
 )
 from fattail.results.card import Card
 from fattail.results.release import Release
+from fattail.rows.records import NUMBERS
 from fattail.statistics.question import MISSING
 
 Column = Annotated[str, typer.Option("--column", "--columns", "-c", help="The column.")]
@@ -158,7 +159,7 @@ def mean(
     till = Till(account_of(ledger, account), anyway)
     with till.open():
         rows = Reading(file, missing, delimiter, quoted_newlines, json).dense(names)
-        warned = till.fit(estimator, *rows.arguments(estimator, memory), quiet=json)
+        warned = with_form_of_numbers(till.fit(estimator, *rows.arguments(estimator, memory), quiet=json), missing)
     answer.give(
         estimator,
         till,
@@ -268,6 +269,12 @@ def _as_options(text: str) -> str:
     >>> _as_options("choose missing='drop', or give their names with groups=[...]")
     'choose --missing drop, or give their names with --groups'
     """
+    # In a file, a cell is also no number if it is written in another way; dropping all of them would leave nothing.
+    text = text.replace(
+        "choose missing='drop' to leave such rows out, or",
+        f"{NUMBERS}; convert the column; if most of its cells are numbers, choose missing='drop' to leave the other rows out, or",
+    )
+    text = re.sub(r"\bdelimiter='", "--delimiter '", text)
     text = re.sub(r"\b(missing|weight|relation)='([\w-]+)'", r"--\1 \2", text)
     return re.sub(r"\bgroups=\[[^\]]*\]", "--groups", text)
 
@@ -298,6 +305,8 @@ def _ask(
     asked = Asked(function, file, **about)
     with till.open():
         warned = till.fit(asked, quiet=json)
+    if "column" in about:
+        warned = with_form_of_numbers(warned, about["missing"])
     assert asked.release is not None
     what, facts = function.__name__, {k: about[k] for k in ("column", "by", "person") if about.get(k) is not None}
     answer.give(

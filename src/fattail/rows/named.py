@@ -29,7 +29,7 @@ from fattail.rows.frames import (
     library,
     whole_numbers,
 )
-from fattail.rows.records import parsed_cell, records
+from fattail.rows.records import delimiter_of, number, parsed_cell, records
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -70,6 +70,10 @@ class NamedColumns:
         quoted_newlines: bool = False,
     ) -> None:
         names = [name for name in (*numbers, *labels) if isinstance(name, str)]
+        for column in (*numbers, *labels):
+            if not isinstance(column, str) and (np.isscalar(column) or getattr(column, "ndim", 1) == 0):
+                kind = type(column).__name__
+                raise Refusal(f"a column is given by its name (text) or as an array with one entry per row, not as {kind}")
         self._numeric = {name for name in numbers if isinstance(name, str)}
         if isinstance(data, (str, Path)):
             self._columns, self.n = _read(Path(data), names, self._numeric, delimiter, quoted_newlines)
@@ -80,7 +84,7 @@ class NamedColumns:
         """A column of numbers; a missing cell, or a cell of a text file that is not a number, is NaN."""
         column = self._columns[name] if isinstance(name, str) else name
         try:
-            numbers = target_of(column)
+            numbers = target_of(column, name="a column of numbers")
         except Refusal as refusal:
             raise Refusal(f"column {name!r}: {refusal}" if isinstance(name, str) else str(refusal)) from None
         return self._checked(numbers, name)
@@ -88,7 +92,7 @@ class NamedColumns:
     def labels(self, name: Any) -> Labels:
         """A column of labels: numbers as they are, anything else as objects; a missing cell is None or NaN."""
         column = self._columns[name] if isinstance(name, str) else name
-        return self._checked(as_vector(_plain(column)), name)
+        return self._checked(as_vector(_plain(column), "a column"), name)
 
     def ids(self, name: Any) -> Any:
         """A column in its library's type, for `fattail.rows.persons`."""
@@ -134,10 +138,11 @@ def _length(data: Any) -> int:
     return len(data) if hasattr(data, "__len__") else len(array_of(data))
 
 
-def _find(names: Sequence[str], known: Sequence[Any]) -> None:
+def _find(names: Sequence[str], known: Sequence[Any], mark: str | None = None) -> None:
     missing = [name for name in names if name not in known]
     if missing:
-        raise Refusal(f"there are no columns {missing}; there are {list(known)}")
+        hint = f"; the header is one name with {mark!r} in it: if that is the delimiter, say delimiter={mark!r}" if mark else ""
+        raise Refusal(f"there are no columns {missing}; there are {list(known)}{hint}")
 
 
 def _plain(column: Any) -> NDArray[Any]:
@@ -216,7 +221,7 @@ def _text(
     batches = records(stream, delimiter, quoted_newlines)
     first: list[list[bytes]] = next(batches, [[]])
     header = [cell.decode("utf-8-sig" if k == 0 else "utf-8", "replace").strip() for k, cell in enumerate(first[0])]
-    _find(names, header)
+    _find(names, header, delimiter_of(header))
     twice = [name for name in names if header.count(name) > 1]
     if twice:
         raise Refusal(f"columns must have different names, and these names occur more than once: {twice}")
@@ -233,7 +238,7 @@ def _text(
 
 
 def _number(cell: bytes) -> float:
-    return parsed_cell(float, cell)
+    return parsed_cell(number, cell)
 
 
 def _label(cell: bytes) -> str | None:

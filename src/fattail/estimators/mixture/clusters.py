@@ -16,11 +16,13 @@ from fattail.algorithms.auto.clusters import STEPS, Clusters, gaussian_clusters
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.estimators.documentation import documented
 from fattail.estimators.mixture.base import LatentModel
+from fattail.estimators.parameters import checked_names
 
 Floats = NDArray[np.float64]
 
 
 @documented()
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     """Gaussian clusters under differential privacy, without bounds on the data.
