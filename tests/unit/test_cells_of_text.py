@@ -116,3 +116,14 @@ def test_other_headers_get_no_hint(tmp_path: Path, capsys: pytest.CaptureFixture
     for command in ("mean", "total"):
         code, _, err = run(capsys, command, path, "-c", "cost")
         assert code == 2 and "delimiter" not in err
+
+
+@pytest.mark.parametrize("command", ["mean -c 1", "total -c 1", "count", "difference -c 1 --by 2 --groups 0,1"])
+def test_svmlight_files_are_for_models_only(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    path = tmp_path / "t.svm"
+    path.write_text("1 1:0.5 2:3\n")
+    name, *options = command.split()
+    code, _, err = run(capsys, name, path, *options)
+    assert code == 2 and "CSV" in err and "has no column" not in err
+    code, out, _ = run(capsys, name, "--help")
+    assert code == 0 and "svmlight" not in out

@@ -24,7 +24,6 @@ from fattail.cli.shared import (
     Delimiter,
     Delta,
     Epsilon,
-    File,
     Groups,
     LedgerFile,
     Memory,
@@ -34,6 +33,7 @@ from fattail.cli.shared import (
     QuotedNewlines,
     Relation,
     Seed,
+    Table,
     UsageError,
     Weight,
     account_of,
@@ -68,7 +68,7 @@ class Asked:
 
 
 def count(
-    file: File,
+    file: Table,
     by: By = None,
     groups: Groups = None,
     person: Person = None,
@@ -106,7 +106,7 @@ def count(
 
 
 def mean(
-    file: File,
+    file: Table,
     columns: Annotated[str, typer.Option("--columns", "--column", "-c", help="Comma-separated columns; one column with --by.")],
     by: By = None,
     groups: Groups = None,
@@ -172,7 +172,7 @@ def mean(
 
 
 def total(
-    file: File,
+    file: Table,
     column: Column,
     by: By = None,
     groups: Groups = None,
@@ -209,7 +209,7 @@ def total(
 
 
 def difference(
-    file: File,
+    file: Table,
     column: Column,
     by: Annotated[str, typer.Option("--by", help="Column of groups.")],
     groups: Annotated[str, typer.Option("--groups", help="The two groups to compare, separated by a comma.")],

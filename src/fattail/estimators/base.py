@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -23,13 +24,15 @@ from fattail.privacy.counting import count_claims, counted
 from fattail.privacy.noise import noise_source
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
-from fattail.rows.door import array_of, rows_of, take_target, target_of
+from fattail.rows.door import array_of, check_row_labels, rows_of, take_target, target_of
 from fattail.rows.frames import Columns, is_column, is_frame
 from fattail.rows.missing import HOW, missing_in_words, without_missing
 from fattail.rows.persons import Ids
 from fattail.rows.sources import is_stream
 
 RELATIONS = ("replace-one", "add-remove")
+# Octaves of positive and negative doubles. An answer has to find the one that the data lie in.
+OCTAVES = 2 * (sys.float_info.max_exp - sys.float_info.min_exp + 1)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -87,6 +90,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             warn_leak(
                 f"delta={self.delta:g} is more than 1 / n for {data.n} {data.unit}s: publishing a random {data.unit} would "
                 "satisfy such a claim; choose it far below 1 / n"
+            )
+
+        # By group privacy, all rows together change the odds of an answer by a factor of at most exp(n epsilon).
+        if data.n * self.epsilon < math.log(OCTAVES):
+            warn_utility(
+                f"the answer will be noise: {data.n:,} {data.unit}s at epsilon={self.epsilon:g} are too few to find even the "
+                "order of magnitude of the data"
             )
 
     def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
@@ -184,6 +194,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             person = Ids(ids, person)
         if isinstance(y, str) and is_frame(X):
             X, y = take_target(X, y)
+        if self._how == "error":
+            check_row_labels(X, y=y, person=person)
         rows = rows_of(X)
         options: dict[str, Any] = {
             "accept_sparse": "csr" if accept_sparse else False,

@@ -317,6 +317,22 @@ def as_vector(values: NDArray[Any], name: str = "y") -> NDArray[Any]:
     raise Refusal(f"{name} must have one entry per row, so shape (n,), got shape {values.shape}")
 
 
+def check_row_labels(X: Any, **others: Any) -> None:
+    """Refuse pandas objects whose rows have other labels than those of X: rows are matched by position, never by label.
+
+    Labels come with the rows, so like the check for missing cells this one is for the holder of the data, before anything is
+    charged, with ``missing="error"`` only.
+    """
+    for name, other in others.items():
+        if not (library(X) == library(other) == "pandas" and hasattr(X, "index") and hasattr(other, "index")):
+            continue
+        if len(X) == len(other) and not attempt("comparing the labels of rows", X.index.equals, other.index):
+            raise Refusal(
+                f"the rows of {name} have different labels (its pandas index) than those of the table, and rows are matched by "
+                "position: use .loc[table.index] to match them by label, or .to_numpy() to keep their order"
+            )
+
+
 def take_target(frame: Any, name: str) -> tuple[Any, Any]:
     """A frame without one of its columns, and that column as its library holds it."""
     schema_of(frame).find((name,))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.extras import extra
-from fattail.rows.door import Refusal, array_of, as_vector, attempt, number_type, schema_of, target_of, type_of
+from fattail.rows.door import Refusal, array_of, as_vector, attempt, check_row_labels, number_type, schema_of, target_of, type_of
 from fattail.rows.frames import (
     as_array,
     cells_of,
@@ -47,6 +47,8 @@ class NamedColumns:
         Names of columns that are read as numbers and as labels. An entry that is not text is the column itself.
     delimiter, quoted_newlines
         Of a text file, as on the command line.
+    missing : {"error", "zero", "drop"}, optional
+        With "error", a given pandas column whose rows have other labels than the table's is refused; see `check_row_labels`.
 
     Attributes
     ----------
@@ -68,12 +70,15 @@ class NamedColumns:
         *,
         delimiter: str | None = None,
         quoted_newlines: bool = False,
+        missing: str | None = None,
     ) -> None:
         names = [name for name in (*numbers, *labels) if isinstance(name, str)]
         for column in (*numbers, *labels):
             if not isinstance(column, str) and (np.isscalar(column) or getattr(column, "ndim", 1) == 0):
                 kind = type(column).__name__
                 raise Refusal(f"a column is given by its name (text) or as an array with one entry per row, not as {kind}")
+            if missing == "error" and not isinstance(column, str):
+                check_row_labels(data, **{"the given column": column})
         self._numeric = {name for name in numbers if isinstance(name, str)}
         if isinstance(data, (str, Path)):
             self._columns, self.n = _read(Path(data), names, self._numeric, delimiter, quoted_newlines)

@@ -35,6 +35,7 @@ from fattail.rows.door import (
     Refusal,
     attempt,
     attempted,
+    check_row_labels,
     nested_array,
     rows_of,
     schema_of,
@@ -170,6 +171,8 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any =
         X, person = take_target(X, person)
     if isinstance(y, str) and is_frame(X):
         X, y = take_target(X, y)
+    if missing == "error":
+        check_row_labels(X, y=y, person=person)
     source = _source_of(X)
     if isinstance(person, str):
         source = source.with_person(person)
