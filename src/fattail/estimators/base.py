@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fattail._tools.threads import thread_count
 from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
@@ -25,7 +25,7 @@ from fattail.privacy.noise import noise_source
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
 from fattail.rows.door import array_of, check_row_labels, rows_of, take_target, target_of
-from fattail.rows.frames import Columns, is_column, is_frame
+from fattail.rows.frames import Columns, is_column, is_frame, library
 from fattail.rows.missing import HOW, missing_in_words, without_missing
 from fattail.rows.persons import Ids
 from fattail.rows.sources import is_stream
@@ -236,6 +236,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if data.columns is not None:
             self.feature_names_in_ = np.asarray(data.columns, dtype=object)
         return data
+
+    def _new_rows(self, X: Any, **options: Any) -> Any:
+        """Rows to be predicted by a fitted model, validated as scikit-learn does."""
+        check_is_fitted(self)
+        self._warn_of_scores(asked=False)
+        if is_stream(X) and library(X) != "dask":
+            raise ValueError(
+                f"rows to predict must be in memory, in an array or a data frame, got {type(X).__name__}: read them, or use "
+                "`fattail predict`"
+            )
+        return validate_data(self, X, reset=False, **options)
 
     def _admit(self, data: PrivateData) -> tuple[PrivateData, Curator]:
         """The data that a method may use, and the curator of its releases."""

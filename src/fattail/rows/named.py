@@ -197,6 +197,8 @@ def _read(
     endings = [s.lower() for s in path.suffixes]
     zipped = bool(endings) and endings[-1] == ".gz"
     ending = (endings[:-1] if zipped else endings)[-1:] or [""]
+    if path.is_dir():
+        raise Refusal(f"{path} is a folder; give one file, or fit an estimator, which reads folders of Parquet files")
     if not path.is_file():
         raise Refusal(f"no such file: {path}")
     if ending == [".parquet"]:
