@@ -127,3 +127,15 @@ def test_svmlight_files_are_for_models_only(tmp_path: Path, capsys: pytest.Captu
     assert code == 2 and "CSV" in err and "has no column" not in err
     code, out, _ = run(capsys, name, "--help")
     assert code == 0 and "svmlight" not in out
+
+
+@pytest.mark.parametrize("ending", ["json", "xlsx", "feather"])
+@pytest.mark.parametrize("command", ["mean -c cost", "total -c cost", "fit -m linear -t cost"])
+def test_other_formats_are_not_read_as_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str, command: str
+) -> None:
+    path = tmp_path / f"t.{ending}"
+    path.write_text('{"cost": {"0": 1}}\n')
+    name, *options = command.split()
+    code, _, err = run(capsys, name, path, *options)
+    assert code == 2 and "CSV" in err and "has no column" not in err

@@ -27,6 +27,7 @@ from scipy import sparse
 
 from fattail.cli.parquet import DamagedError, ParquetRows, TypeRefusedError
 from fattail.cli.spool import DenseRows, SparseRows
+from fattail.rows.named import TEXT_FILES
 from fattail.rows.records import (
     NUMBERS,
     Parse,
@@ -67,6 +68,7 @@ def header(path: Path, delimiter: str | None = None, *, quoted_newlines: bool = 
 
     A first line with a number in it is not a header, and is refused.
     """
+    _check_ending(path)
     with _reading(path) as (stream, _):
         if suffix(path) == ".parquet":
             return ParquetRows(path, (), ()).names
@@ -109,6 +111,7 @@ def open_table(
         ``n``, and ``chunks()`` of shape (rows, number of columns).
     """
     _check_missing(missing)
+    _check_ending(path)
     parsers = [level_parser(levels[c]) if levels and c in levels else number for c in columns]
     finite, fill = np.ones(len(columns), dtype=bool), np.nan if missing == "drop" else 0.0
     with _reading(path) as (stream, share):
@@ -272,6 +275,13 @@ def _reading(path: Path) -> Iterator[tuple[Any, Callable[[], float]]]:
 def _tell(tick: Tick | None, share: float) -> None:
     if tick is not None:
         tick(min(share, 1.0))
+
+
+def _check_ending(path: Path) -> None:
+    """Refuse a table in another format, which would be read as text; a name without an ending is text."""
+    ending = suffix(path)
+    if ending not in ("", ".parquet", *TEXT_FILES):
+        raise FileError(f"{path}: {ending} files are not read; tables are CSV ({', '.join(TEXT_FILES)}, also .gz) or Parquet")
 
 
 def _check_missing(missing: str) -> None:

@@ -143,7 +143,7 @@ def _chunk_schema(X: Any, y: Any) -> _ChunkSchema:
     names = tuple(schema_of(X).kinds) if is_frame(X) else None
     shape = (X if hasattr(X, "shape") else nested_array(X)).shape if names is None else (0, len(names))
     if len(shape) != 2:
-        raise Refusal(f"rows must be a 2-dimensional array, got shape {shape}")
+        raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {shape}")
     y = y if y is None or is_column(y) or hasattr(y, "dtype") else nested_array(y)
     return _ChunkSchema(shape[1], names, None if y is None else type_of(y))
 
