@@ -30,7 +30,7 @@ def test_predictions_are_for_rows_in_memory(name, rows):
 
 def test_a_card_needs_a_fit():
     for thing in (fattail.DPMean(), "DPMean", np.ones(3)):
-        with pytest.raises(ValueError, match="a card is made of a fitted estimator or a release"):
+        with pytest.raises(ValueError, match="a card is made of a fitted estimator or of a release"):
             Card.of(thing)
 
 
