@@ -212,7 +212,7 @@ def rows_of(X: Any, *, strict: bool = True) -> Any:
         return Columns(columns, SINGLE if all(k == SINGLE for k in schema.kinds.values()) else DOUBLE)
     rows = X if sparse.issparse(X) else array_of(X, strict=strict)
     if len(rows.shape) != 2:
-        raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape}; a single column is X.reshape(-1, 1)")
+        raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape}; one column is X.reshape(-1, 1)")
     if strict and number_type(rows.dtype) is None:
         raise Refusal(f"only numbers can be read, got an array of type {shown(rows.dtype)}; convert it to floats first")
     return _canonical_csr(rows) if sparse.issparse(rows) else rows if number_type(rows.dtype) else _cells(rows)
