@@ -1,9 +1,12 @@
 """Constructors are alike: keyword-only, and a parameter that a method does not use raises."""
 
+import copy
 import inspect
+import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import fattail
 import listed
@@ -96,3 +99,30 @@ def test_options_of_text_files_are_refused_for_other_tables(name, option):
     with pytest.raises(ValueError, match="delimiter and quoted_newlines are for text files"):
         QUESTIONS[name](ledger=budget, **option)
     assert not budget.history
+
+
+@pytest.mark.parametrize("cls", [getattr(fattail, name) for name in catalog.names()], ids=lambda cls: cls.__name__)
+def test_an_unknown_parameter_is_refused_in_the_words_of_the_class(cls):
+    with pytest.raises(TypeError, match=rf"^{cls.__name__} has no parameter 'epsilom'; did you mean 'epsilon'\?$"):
+        cls(epsilom=1.0)
+    with pytest.raises(TypeError, match=rf"^{cls.__name__} has no parameter 'xyzzy'; it has .*epsilon.*random_state"):
+        cls(xyzzy=1.0)
+    with pytest.raises(TypeError, match=rf"^{cls.__name__} takes parameters by name, as in {cls.__name__}\(epsilon=1.0\)$"):
+        cls(1.0)
+
+
+def test_a_subclass_may_have_a_constructor_of_its_own():
+    class Penalized(fattail.DPLinearRegression):
+        def __init__(self, strength=1.0, epsilon=1.0):
+            super().__init__(alpha=strength, epsilon=epsilon)
+            self.strength = strength
+
+    assert Penalized(2.0).alpha == Penalized(strength=2.0).alpha == 2.0
+    with pytest.raises(TypeError, match="Penalized"):
+        Penalized(alpha=2.0)
+
+
+def test_copies_and_pickles_need_no_parameters():
+    model = fattail.DPHuberRegressor(epsilon=2.0)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), clone(model)):
+        assert other.get_params() == model.get_params()

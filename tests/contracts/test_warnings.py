@@ -55,6 +55,32 @@ def test_a_hopeless_request_is_announced_before_the_charge(name, method):
     assert not budget.history
 
 
+@pytest.mark.parametrize(("n", "epsilon"), [(5, 1.0), (400, 0.01)])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_handful_of_rows_is_called_noise_before_the_charge(name, n, epsilon):
+    budget = Budget(1.0, 1e-5)
+    model = getattr(fattail, name)(
+        epsilon=epsilon, ledger=budget, random_state=0, **({"sparsity": 2} if "Sparse" in name else {})
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UtilityWarning)
+        with pytest.raises(UtilityWarning, match=f"will be noise: {n} rows at epsilon={epsilon:g} are too few"):
+            model.fit(*dataset(name, n))
+    assert not budget.history
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_filter_of_the_documents_refuses_what_the_command_line_refuses(name):
+    page = (SOURCE.parent.parent / "docs" / "command-line.md").read_text()
+    (pattern,) = re.findall(r'filterwarnings\("error", r"(.+)", fattail.UtilityWarning\)', page)
+    model = getattr(fattail, name)(ledger=(budget := Budget(1.0, 1e-5)), **({"sparsity": 2} if "Sparse" in name else {}))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", pattern, UtilityWarning)
+        with pytest.raises(UtilityWarning):
+            model.fit(*dataset(name, 40))
+    assert not budget.history
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_useful_request_is_silent(name):
     extra = {"sparsity": 2} if "Sparse" in name else {}

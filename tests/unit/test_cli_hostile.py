@@ -276,10 +276,11 @@ def test_text_of_a_parquet_file_need_not_be_text(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     broken = pa.array([b"a", b"\xff\xfe", b"1.5", None]).view(pa.string())
     pq.write_table(pa.table({"t": broken, "d": broken.dictionary_encode(), "x": [1.0, 2.0, 3.0, 4.0]}), path)
-    table = files.read(path, ["t", "d", "x"], levels={"d": ["a", "1.5"]}, missing="zero")
-    assert table.tolist() == [[0, 0, 1], [0, 0, 2], [1.5, 1, 3], [0, 0, 4]]
+    levels = {"t": ["b", "a", "2", "1.5"], "d": ["a", "1.5"]}
+    table = files.read(path, ["t", "d", "x"], levels=levels, missing="zero")
+    assert table.tolist() == [[1, 0, 1], [0, 0, 2], [3, 1, 3], [0, 0, 4]]
     with pytest.raises(files.FileError, match="'t', 'd'"):
-        files.read(path, ["t", "d", "x"], levels={"d": ["a", "1.5"]})
+        files.read(path, ["t", "d", "x"], levels=levels)
 
 
 def test_types_are_refused_by_the_schema(tmp_path: Path) -> None:

@@ -256,3 +256,25 @@ def test_a_number_in_a_list_is_read_by_itself():
     """As numbers of 64 bits, whatever else the list holds."""
     for odd in (*STRANGE, None, "x", 1j, 2**63, -1, 0.5, np.float16(1), np.longdouble(1)):
         assert typed([2**60 + 1, odd, 0.1])[[0, 2]].tolist() == [2.0**60, 0.1]
+
+
+NO_NUMBERS = [["$1.00"] * 50, [decimal.Decimal(1)] * 50, np.array(["1"] * 50), np.array(["1"] * 50, dtype=object)]
+NO_COLUMNS = [1.0, 3, np.float64(2), np.array(1.0), np.ones((50, 2))]
+
+
+@pytest.mark.parametrize("cells", NO_NUMBERS)
+def test_a_wrong_type_is_not_called_a_wrong_shape(cells):
+    for ask in (fattail.mean, lambda x: fattail.DPMean().fit(np.reshape(np.asarray(x), (-1, 1)))):
+        with pytest.raises(Refusal, match=r"only numbers can be read, got an array of type (object|text); convert") as error:
+            ask(cells)
+        assert "dimension" not in str(error.value) and "shape" not in str(error.value)
+
+
+@pytest.mark.parametrize("option", ["column", "by", "person"])
+@pytest.mark.parametrize("value", NO_COLUMNS, ids=lambda v: f"{type(v).__name__}{np.shape(v)}")
+def test_what_is_no_column_is_not_called_y(option, value):
+    table = {"x": np.ones(50)}
+    asked = {"column": value} if option == "column" else {"column": "x", option: value}
+    with pytest.raises(Refusal, match=r"column|one id per row") as error:
+        fattail.mean(table if option != "column" else np.ones(50), **asked)
+    assert not str(error.value).startswith("y ")

@@ -107,7 +107,7 @@ def test_a_stream_is_counted_once_or_declared():
         ([(np.ones((3, 2)), np.ones(3)), np.ones((3, 2))], {"n": 6}, "same columns"),
         ([], {}, "no rows"),
         ([np.ones(3)], {}, "2-dimensional"),
-        ([np.array([["a", "b"]])], {}, "2-dimensional array of numbers"),
+        ([np.array([["a", "b"]])], {}, "only numbers can be read"),
     ],
 )
 def test_a_stream_that_is_not_what_it_says(chunks, options, message):

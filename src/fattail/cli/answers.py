@@ -23,6 +23,7 @@ from fattail.privacy import PrivacyReport
 from fattail.results.card import Card
 from fattail.results.model_files import released
 from fattail.results.release import Release
+from fattail.rows.records import NUMBERS
 
 # Most lines on a terminal; the JSON has all.
 _MOST_LINES = 40
@@ -75,6 +76,17 @@ class Answer:
             for text in (*failures, f"the answer was printed; {payment.statement}"):
                 note(f"fattail: {text}")
             raise typer.Exit(EXIT_NOT_WRITTEN)
+
+
+def with_form_of_numbers(warned: list[str], missing: str) -> list[str]:
+    """The warnings of an answer and, where cells may have been passed over, what a number looks like.
+
+    The warnings follow from public numbers and from releases, so whether there are any may be shown.
+    """
+    if not warned or missing == "error":
+        return warned
+    become = "count as 0" if missing == "zero" else "their rows do not count"
+    return [*warned, f"{NUMBERS}; with --missing {missing} {become}"]
 
 
 def missing_note(missing: str) -> str:

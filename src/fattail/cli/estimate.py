@@ -15,7 +15,7 @@ import typer
 
 from fattail._tools.escape import write_csv
 from fattail.cli import outputs
-from fattail.cli.answers import Answer, missing_note
+from fattail.cli.answers import Answer, missing_note, with_form_of_numbers
 from fattail.cli.paying import Payment
 from fattail.cli.requests import (
     CLASSIFIERS,
@@ -139,7 +139,7 @@ def fit(
     answer.give(
         estimator,
         payment,
-        warned,
+        with_form_of_numbers(warned, missing),
         names=rows.names,
         title=f"Private {model} model of {target or file.name}",
         facts=_public_facts(estimator, rows, person),

@@ -27,8 +27,20 @@ from scipy import sparse
 
 from fattail.cli.parquet import DamagedError, ParquetRows, TypeRefusedError
 from fattail.cli.spool import DenseRows, SparseRows
-from fattail.rows.named import ending_of, separator
-from fattail.rows.records import Parse, UnbalancedQuotesError, is_number, level_parser, lines, parsed, records, sparse_rows
+from fattail.rows.named import TEXT_FILES, ending_of, separator
+from fattail.rows.records import (
+    NUMBERS,
+    Parse,
+    UnbalancedQuotesError,
+    delimiter_of,
+    is_number,
+    level_parser,
+    lines,
+    number,
+    parsed,
+    records,
+    sparse_rows,
+)
 
 SPARSE = (".svm", ".svmlight", ".libsvm")
 MISSING = ("error", "zero", "drop")
@@ -48,6 +60,7 @@ def header(path: Path, delimiter: str | None = None, *, quoted_newlines: bool = 
 
     A first line with a number in it is not a header, and is refused.
     """
+    _check_ending(path)
     with _reading(path) as (stream, _):
         if ending_of(path) == ".parquet":
             return ParquetRows(path, (), ()).names
@@ -90,7 +103,8 @@ def open_table(
         ``n``, and ``chunks()`` of shape (rows, number of columns).
     """
     _check_missing(missing)
-    parsers = [level_parser(levels[c]) if levels and c in levels else float for c in columns]
+    _check_ending(path)
+    parsers = [level_parser(levels[c]) if levels and c in levels else number for c in columns]
     finite, fill = np.ones(len(columns), dtype=bool), np.nan if missing == "drop" else 0.0
     with _reading(path) as (stream, share):
         if ending_of(path) == ".parquet":
@@ -113,8 +127,8 @@ def open_table(
         declare = "" if levels is None else "declare text with --category and the labels of a target with --classes, "
         raise FileError(
             f"{path}: not every cell of {names} is a finite number (or a declared level), and every line counts, an empty one "
-            f"too; leave the column out, {declare}count such cells as 0 with --missing zero, or leave their rows out with "
-            "--missing drop"
+            f"too; {NUMBERS}; convert the column, {declare}or leave it out; if most of its cells are numbers, count the others "
+            "as 0 with --missing zero, or leave their rows out with --missing drop"
         )
     return table
 
@@ -193,6 +207,8 @@ def find(columns: Sequence[str], known: Sequence[str], path: Path) -> None:
         if name not in there:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
+            if mark := delimiter_of(known):
+                hint = f"; its header is one name with {mark!r} in it: if that is the delimiter, say --delimiter {mark!r}"
             raise FileError(f"{path} has no column {name!r}{hint}")
 
 
@@ -243,6 +259,13 @@ def _reading(path: Path) -> Iterator[tuple[Any, Callable[[], float]]]:
 def _tell(tick: Tick | None, share: float) -> None:
     if tick is not None:
         tick(min(share, 1.0))
+
+
+def _check_ending(path: Path) -> None:
+    """Refuse a table in another format, which would be read as text; a name without an ending is text."""
+    ending = ending_of(path)
+    if ending not in ("", ".parquet", *TEXT_FILES):
+        raise FileError(f"{path}: {ending} files are not read; tables are CSV ({', '.join(TEXT_FILES)}, also .gz) or Parquet")
 
 
 def _check_missing(missing: str) -> None:

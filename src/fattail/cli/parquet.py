@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fattail._tools.extras import MissingExtraError, extra
 from fattail.cli.spool import CHUNK_BYTES
-from fattail.rows.records import Parse, parsed_cell
+from fattail.rows.records import Parse, number, parsed_cell
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ class ParquetRows:
     def _batches(self) -> Iterator[Floats]:
         if _identity(self._path) != self._identity:
             raise DamagedError("the file was changed while it was being read")
-        kinds = [self._kind(name) for name in self._columns]
+        kinds = [self._kind(name, parse) for name, parse in zip(self._columns, self._parsers, strict=True)]
         rows = max(1, min(CHUNK_BYTES // (8 * max(self.width, 1)), 1 << 16))
         with self._open() as file:
             for batch in file.iter_batches(rows, columns=list(dict.fromkeys(self._columns))):
@@ -80,8 +80,8 @@ class ParquetRows:
                     table[:, k] = _numbers(batch.column(batch.schema.get_field_index(name)), kind, parse)
                 yield table
 
-    def _kind(self, name: str) -> str:
-        """How a column is read: as numbers, text or decimals."""
+    def _kind(self, name: str, parse: Parse) -> str:
+        """How a column is read: as numbers, text or decimals. Text is read only if its levels are declared."""
         import pyarrow.types as types
 
         kind = self._schema.field(name).type
@@ -89,11 +89,12 @@ class ParquetRows:
             kind = kind.value_type
         if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
             return "number"
-        if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
+        if types.is_null(kind) or (parse is not number and (types.is_string(kind) or types.is_large_string(kind))):
             return "text"
         if types.is_decimal(kind):
             return "decimal"
-        raise TypeRefusedError(f"column {name!r} is of type {kind}, which is not a number")
+        text = "; `fattail fit` takes text with --category, and labels with --classes" if "string" in str(kind) else ""
+        raise TypeRefusedError(f"column {name!r} is of type {kind}, which is not a number{text}")
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -114,7 +115,7 @@ def _numbers(column: Any, kind: str, parse: Parse) -> Any:
 
     if hasattr(column, "dictionary_decode"):
         column = column.dictionary_decode()
-    if kind == "number" and parse is float:
+    if kind == "number" and parse is number:
         return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if kind == "text" and not pa.types.is_null(column.type):
         column = column.cast(pa.large_binary())

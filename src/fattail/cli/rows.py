@@ -49,6 +49,8 @@ class Reading:
 
     def dense(self, columns: Sequence[str], target: str | None = None, levels: Levels | None = None) -> Rows:
         """Columns of a CSV or Parquet file; declared text among the features becomes 0/1 columns."""
+        if self.is_sparse:
+            raise files.FileError(f"{self.path}: an svmlight file has no named columns; this command reads CSV, TSV and Parquet")
         coded = {c: levels[c] for c in columns if levels and c in levels}
         wanted = [*columns, *([] if target is None else [target])]
         with reading_bar(self.path.name, self.quiet) as tick:

@@ -64,6 +64,7 @@ def positive(number: float | None) -> float | None:
 File = Annotated[
     Path, typer.Argument(help="CSV, TSV, Parquet or svmlight file; text files may be gzipped (.gz).", callback=usable)
 ]
+Table = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file; text files may be gzipped (.gz).", callback=usable)]
 Epsilon = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy loss allowed for this answer.")]
 Delta = Annotated[float, typer.Option("--delta", help="Probability outside the claim.")]
 MethodName = Annotated[str, typer.Option("--method", help="See `fattail methods`.")]

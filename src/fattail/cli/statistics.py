@@ -10,7 +10,7 @@ import typer
 
 import fattail
 from fattail.cli import outputs
-from fattail.cli.answers import Answer, missing_note
+from fattail.cli.answers import Answer, missing_note, with_form_of_numbers
 from fattail.cli.paying import Payment
 from fattail.cli.requests import check_different, estimator_of
 from fattail.cli.rows import Reading
@@ -24,7 +24,6 @@ from fattail.cli.shared import (
     Delimiter,
     Delta,
     Epsilon,
-    File,
     Groups,
     LedgerFile,
     Memory,
@@ -34,6 +33,7 @@ from fattail.cli.shared import (
     QuotedNewlines,
     Relation,
     Seed,
+    Table,
     UsageError,
     Weight,
     account_of,
@@ -41,6 +41,7 @@ from fattail.cli.shared import (
 )
 from fattail.results.card import Card
 from fattail.results.release import Release
+from fattail.rows.records import NUMBERS
 from fattail.statistics.question import MISSING
 
 Column = Annotated[str, typer.Option("--column", "--columns", "-c", help="The column.")]
@@ -67,7 +68,7 @@ class StatisticFit:
 
 
 def count(
-    file: File,
+    file: Table,
     by: By = None,
     groups: Groups = None,
     person: Person = None,
@@ -105,7 +106,7 @@ def count(
 
 
 def mean(
-    file: File,
+    file: Table,
     columns: Annotated[str, typer.Option("--columns", "--column", "-c", help="Comma-separated columns; one column with --by.")],
     by: By = None,
     groups: Groups = None,
@@ -158,7 +159,7 @@ def mean(
     payment = Payment(account_of(ledger, account), anyway)
     with payment.open():
         rows = Reading(file, missing, delimiter, quoted_newlines, json).dense(names)
-        warned = payment.fit(estimator, *rows.arguments(estimator, memory), quiet=json)
+        warned = with_form_of_numbers(payment.fit(estimator, *rows.arguments(estimator, memory), quiet=json), missing)
     answer.give(
         estimator,
         payment,
@@ -171,7 +172,7 @@ def mean(
 
 
 def total(
-    file: File,
+    file: Table,
     column: Column,
     by: By = None,
     groups: Groups = None,
@@ -208,7 +209,7 @@ def total(
 
 
 def difference(
-    file: File,
+    file: Table,
     column: Column,
     by: Annotated[str, typer.Option("--by", help="Column of groups.")],
     groups: Annotated[str, typer.Option("--groups", help="The two groups to compare, separated by a comma.")],
@@ -268,6 +269,12 @@ def _as_options(text: str) -> str:
     >>> _as_options("choose missing='drop', or give their names with groups=[...]")
     'choose --missing drop, or give their names with --groups'
     """
+    # In a file, a cell is also no number if it is written in another way; dropping all of them would leave nothing.
+    text = text.replace(
+        "choose missing='drop' to leave such rows out, or",
+        f"{NUMBERS}; convert the column; if most of its cells are numbers, choose missing='drop' to leave the other rows out, or",
+    )
+    text = re.sub(r"\bdelimiter='", "--delimiter '", text)
     text = re.sub(r"\b(missing|weight|relation)='([\w-]+)'", r"--\1 \2", text)
     text = text.replace("delimiter and quoted_newlines are", "--delimiter and --quoted-newlines are")
     return re.sub(r"\bgroups=\[[^\]]*\]", "--groups", text)
@@ -299,6 +306,8 @@ def _ask(
     asked = StatisticFit(function, file, **about)
     with payment.open():
         warned = payment.fit(asked, quiet=json)
+    if "column" in about:
+        warned = with_form_of_numbers(warned, about["missing"])
     assert asked.release is not None
     what, facts = function.__name__, {k: about[k] for k in ("column", "by", "person") if about.get(k) is not None}
     answer.give(

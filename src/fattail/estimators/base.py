@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fattail._tools.threads import thread_count
 from fattail._tools.warnings import scored_by_scikit_learn, warn_leak, warn_utility
@@ -23,13 +24,15 @@ from fattail.privacy.counting import count_claims, counted
 from fattail.privacy.noise import noise_source
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
-from fattail.rows.door import array_of, rows_of, take_target, target_of, typed
-from fattail.rows.frames import Columns, is_column, is_frame
+from fattail.rows.door import array_of, rows_of, side_by_side, take_target, target_of
+from fattail.rows.frames import Columns, is_column, is_frame, library
 from fattail.rows.missing import HOW, missing_in_words, without_missing
 from fattail.rows.persons import Ids
 from fattail.rows.sources import is_stream
 
 RELATIONS = ("replace-one", "add-remove")
+# Octaves of positive and negative doubles. An answer has to find the one that the data lie in.
+OCTAVES = 2 * (sys.float_info.max_exp - sys.float_info.min_exp + 1)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -87,6 +90,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             warn_leak(
                 f"delta={self.delta:g} is more than 1 / n for {data.n} {data.unit}s: publishing a random {data.unit} would "
                 "satisfy such a claim; choose it far below 1 / n"
+            )
+
+        # By group privacy, all rows together change the odds of an answer by a factor of at most exp(n epsilon).
+        if data.n * self.epsilon < math.log(OCTAVES):
+            warn_utility(
+                f"the answer will be noise: {data.n:,} {data.unit}s at epsilon={self.epsilon:g} are too few to find even the "
+                "order of magnitude of the data"
             )
 
     def _warn_of_noise(self, data: PrivateData, noise: float, most: float, power: float = 1.0) -> None:
@@ -184,8 +194,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             person = Ids(ids, person)
         if isinstance(y, str) and is_frame(X):
             X, y = take_target(X, y)
-        if self.missing in ("zero", "drop"):
-            X, y = typed(X), y if y is None or labels is not None else typed(y)
+        X, y = side_by_side(X, y, person, self._how, coded=labels is not None)
         rows = rows_of(X)
         options: dict[str, Any] = {
             "accept_sparse": "csr" if accept_sparse else False,
@@ -226,6 +235,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if data.columns is not None:
             self.feature_names_in_ = np.asarray(data.columns, dtype=object)
         return data
+
+    def _new_rows(self, X: Any, **options: Any) -> Any:
+        """Rows to be predicted by a fitted model, validated as scikit-learn does."""
+        check_is_fitted(self)
+        self._warn_of_scores(asked=False)
+        if is_stream(X) and library(X) != "dask":
+            raise ValueError(
+                f"rows to predict must be in memory, in an array or a data frame, got {type(X).__name__}: read them, or use "
+                "`fattail predict`"
+            )
+        return validate_data(self, X, reset=False, **options)
 
     def _admit(self, data: PrivateData) -> tuple[PrivateData, Curator]:
         """The data that a method may use, and the curator of its releases."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.estimators.documentation import LABELS, documented
 from fattail.estimators.linear_base import PARAMETERS, PRIVACY, LinearModel, check_number, check_target, refuse
+from fattail.estimators.parameters import checked_names
 from fattail.estimators.predictors import Responses, TwoLabels
 from fattail.losses import Huber, Logistic, Loss, Squared
 
@@ -88,6 +89,7 @@ class DPLinearRegression(LinearRegressor):
 
 
 @documented(parameters=PARAMETERS, privacy=PRIVACY)
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPHuberRegressor(LinearRegressor):
     """Robust regression: outliers in the response count linearly, not quadratically.
@@ -137,6 +139,7 @@ class DPHuberRegressor(LinearRegressor):
 
 
 @documented(parameters=PARAMETERS, privacy=PRIVACY, target=LABELS)
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPLogisticRegression(TwoLabels, LinearModel):
     """Private logistic regression for two classes.

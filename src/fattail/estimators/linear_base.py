@@ -22,6 +22,7 @@ from fattail.algorithms.papers.wang2020 import sample_aggregate, smoothed_descen
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.linear_rows import Descent, LinearFit, Target
 from fattail.algorithms.registry import needs_of
+from fattail.estimators.parameters import checked_names
 from fattail.estimators.predictors import LinearPredictor
 from fattail.losses import OWN, Loss, Squared, check_loss, curvature_near_zero
 from fattail.privacy.calibration import gaussian_multiplier
@@ -108,6 +109,7 @@ MOST_NOISE = {
 MOST_NOISE_SQUARED = 0.03
 
 
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearModel(LinearPredictor):
     """Parameters and steps common to the three models."""

@@ -20,6 +20,7 @@ from fattail.algorithms.parts.estimates import Estimate, additive
 from fattail.columns.plan import pure_is_better
 from fattail.estimators.base import PrivateEstimator
 from fattail.estimators.documentation import documented
+from fattail.estimators.parameters import checked_names
 from fattail.privacy import Curator, check_budget, gaussian_multiplier
 from fattail.robust import Smooth
 from fattail.robust.base import check_scale
@@ -37,6 +38,7 @@ MOST_NOISE = {"local": 0.4, "local, private scale": 0.2, "trimmed": 0.06}
 
 
 @documented()
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPMean(PrivateEstimator):
     """Private mean of each column, without bounds on the data.

@@ -4,10 +4,16 @@ against each other. A parameter of a wrong type or size must not fail in the mid
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 FLAGS = frozenset({"fit_intercept", "split", "splitting", "symmetric"})
 COUNTS = frozenset({"batch_size", "blocks", "groups", "n_components", "n_iter", "sparsity", "trim"})
@@ -20,6 +26,30 @@ LISTS = frozenset({"feature_scale", "init", "moment_bound"})
 
 # Numbers outside this range could overflow or underflow when squared; counts must fit into 32 bits.
 SMALLEST, LARGEST, MOST = 1e-100, 1e100, 2**31 - 1
+
+
+def checked_names(cls: type[T]) -> type[T]:
+    """A class decorator: the constructor refuses parameters that it does not have in the words of the user's class, which may
+    inherit it."""
+    init = vars(cls)["__init__"]
+    known = list(inspect.signature(init).parameters)[1:]
+
+    @functools.wraps(init)
+    def wrapper(self: Any, *values: Any, **parameters: Any) -> None:
+        if values or not parameters.keys() <= set(known):
+            raise TypeError(_unknown(type(self).__name__, known, bool(values), sorted(parameters.keys() - set(known))))
+        init(self, **parameters)
+
+    setattr(cls, "__init__", wrapper)  # noqa: B010 (mypy allows no assignment)
+    return cls
+
+
+def _unknown(name: str, known: list[str], by_place: bool, unknown: Iterable[str]) -> str:
+    if by_place:
+        return f"{name} takes parameters by name, as in {name}(epsilon=1.0)"
+    near = {word: difflib.get_close_matches(word, known, n=1) for word in unknown}
+    hints = [f"did you mean {words[0]!r}?" for words in near.values() if words] or [f"it has {', '.join(sorted(known))}"]
+    return f"{name} has no parameter {', '.join(map(repr, near))}; {' '.join(hints)}"
 
 
 def check_type(name: str, value: Any, default: Any) -> None:

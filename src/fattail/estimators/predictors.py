@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fattail._tools.warnings import warn_utility
 from fattail.estimators.base import PrivateEstimator
@@ -27,9 +27,7 @@ class LinearPredictor(PrivateEstimator):
     intercept_: Any
 
     def _linear(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        self._warn_of_scores(asked=False)
-        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=[np.float64, np.float32])
+        X = self._new_rows(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         with np.errstate(over="ignore", invalid="ignore"):
             scores = X @ np.ravel(self.coef_) + float(np.ravel(self.intercept_)[0])
         return np.asarray(np.nan_to_num(scores), dtype=np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fattail.estimators.documentation import LABELS, documented
 from fattail.estimators.linear_base import refuse
+from fattail.estimators.parameters import checked_names
 from fattail.estimators.predictors import Responses, TwoLabels
 from fattail.estimators.sparse_base import (
     ALL_METHODS,
@@ -88,6 +89,7 @@ class DPSparseRegressor(Responses, SparseModel):
     privacy=PRIVACY,
     target=LABELS,
 )
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPSparseClassifier(TwoLabels, SparseModel):
     """Sparse logistic regression for more columns than rows, such as texts.

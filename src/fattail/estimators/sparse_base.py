@@ -27,6 +27,7 @@ from fattail.algorithms.parts.iht import Options
 from fattail.algorithms.parts.support_plan import SparseFit
 from fattail.algorithms.registry import needs_of
 from fattail.estimators.linear_base import check_number
+from fattail.estimators.parameters import checked_names
 from fattail.estimators.predictors import LinearPredictor
 from fattail.losses import Loss, check_loss
 from fattail.privacy import gaussian_multiplier
@@ -118,6 +119,7 @@ every method.
 """
 
 
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class SparseModel(LinearPredictor):
     """Parameters and steps common to regressor and classifier."""

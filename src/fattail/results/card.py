@@ -95,6 +95,10 @@ class Card:
 
         ``names`` are those of columns, or of values that are not of groups; ``account`` is the one that was charged, if any.
         """
+        if not isinstance(estimator, Release) and not hasattr(estimator, "privacy_"):
+            raise ValueError(
+                f"a card is made of a fitted estimator or of a release, got {type(estimator).__name__} without a fit"
+            )
         if isinstance(estimator, Release):
             confidence: float | None = estimator.confidence
             subject, report = estimator.quantity, estimator.privacy

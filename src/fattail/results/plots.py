@@ -77,6 +77,8 @@ def convergence(iterates: Any, *, target: Any = None, label: str | None = None, 
     label : str, optional
     ax : matplotlib axes, optional
     """
+    if hasattr(iterates, "get_params"):
+        raise ValueError("convergence draws released iterates, such as path_ of a fitted mixture, or what a callback received")
     ax = _axes(ax)
     points = np.asarray(iterates, dtype=float).reshape(len(iterates), -1)
     goal = points[-1] if target is None else np.asarray(target, dtype=float).ravel()
@@ -105,6 +107,8 @@ def budget(account: Any, *, ax: Any = None) -> Any:
     >>> budget(account).get_ylabel()
     'epsilon spent'
     """
+    if not hasattr(account, "history"):
+        raise ValueError(f"budget draws an account or a Budget, got {type(account).__name__}")
     ax = _axes(ax)
     charges = account.history
     times = [datetime.fromtimestamp(c.at, UTC) for c in charges]

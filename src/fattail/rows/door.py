@@ -230,8 +230,10 @@ def rows_of(X: Any, *, strict: bool = True) -> Any:
             raise Refusal("there are no columns left to read")
         return Columns(columns, SINGLE if all(k == SINGLE for k in schema.kinds.values()) else DOUBLE)
     rows = X if sparse.issparse(X) else array_of(X, strict=strict)
-    if len(rows.shape) != 2 or (strict and number_type(rows.dtype) is None):
-        raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape} and type {shown(rows.dtype)}")
+    if len(rows.shape) != 2:
+        raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {rows.shape}; one column is X.reshape(-1, 1)")
+    if strict and number_type(rows.dtype) is None:
+        raise Refusal(f"only numbers can be read, got an array of type {shown(rows.dtype)}; convert it to floats first")
     return _canonical_csr(rows) if sparse.issparse(rows) else rows if number_type(rows.dtype) else _cells(rows)
 
 
@@ -300,38 +302,67 @@ def _cell(cell: Any) -> float:
         return np.nan
 
 
-def target_of(y: Any, *, strict: bool = True) -> Floats:
-    """A target as a float64 vector.
+def target_of(y: Any, *, strict: bool = True, name: str = "y") -> Floats:
+    """A target as a float64 vector; messages call it ``name``.
 
     Examples
     --------
     >>> target_of([[1], [2]])
     array([1., 2.])
     """
-    y = single_column(y)
+    y = single_column(y, name)
     if is_column(y):
         return np.asarray(_numbers(y, strict), dtype=np.float64)
     values = array_of(y, strict=strict)
     if strict and number_type(values.dtype) is None:
-        raise Refusal(f"y must hold numbers, got type {shown(values.dtype)}")
-    return as_vector(np.asarray(values, dtype=np.float64) if number_type(values.dtype) else _cells(values))
+        raise Refusal(f"{name} must hold numbers, got type {shown(values.dtype)}; convert it to floats first")
+    return as_vector(np.asarray(values, dtype=np.float64) if number_type(values.dtype) else _cells(values), name)
 
 
-def single_column(y: Any) -> Any:
+def single_column(y: Any, name: str = "y") -> Any:
     """The only column of a frame with one column; anything else is returned unchanged."""
     if not is_frame(y):
         return y
     names = list(schema_of(y).kinds)
     if len(names) != 1:
-        raise Refusal(f"y must have one column, got {len(names)}")
+        raise Refusal(f"{name} must have one column, got {len(names)}")
     return y[names[0]]
 
 
-def as_vector(values: NDArray[Any]) -> NDArray[Any]:
+def as_vector(values: NDArray[Any], name: str = "y") -> NDArray[Any]:
     """A vector with one entry per row; shapes other than (n,) and (n, 1) are refused."""
     if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
         return values.reshape(-1)
-    raise Refusal(f"y must have one entry per row, so shape (n,), got shape {values.shape}")
+    raise Refusal(f"{name} must have one entry per row, so shape (n,), got shape {values.shape}")
+
+
+def check_row_labels(X: Any, **others: Any) -> None:
+    """Refuse pandas objects whose rows have other labels than those of X: rows are matched by position, never by label.
+
+    Labels come with the rows, so like the check for missing cells this one is for the holder of the data, before anything is
+    charged, with ``missing="error"`` only.
+    """
+    for name, other in others.items():
+        if not (library(X) == library(other) == "pandas" and hasattr(X, "index") and hasattr(other, "index")):
+            continue
+        if len(X) == len(other) and not attempt("comparing the labels of rows", X.index.equals, other.index):
+            raise Refusal(
+                f"the rows of {name} have different labels (its pandas index) than those of the table, and rows are matched by "
+                "position: use .loc[table.index] to match them by label, or .to_numpy() to keep their order"
+            )
+
+
+def side_by_side(X: Any, y: Any, person: Any, missing: str | None, coded: bool) -> tuple[Any, Any]:
+    """Rows and target that were given side by side, as later steps expect them for this meaning of missing cells.
+
+    Where cells must be there, labels of rows must agree; where they may be missing, lists are read cell by cell. ``coded`` means
+    that the target is read as labels elsewhere.
+    """
+    if missing == "error":
+        check_row_labels(X, y=y, person=person)
+    elif missing in ("zero", "drop"):
+        X, y = typed(X), y if y is None or coded else typed(y)
+    return X, y
 
 
 def take_target(frame: Any, name: str) -> tuple[Any, Any]:

@@ -17,7 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.extras import extra
-from fattail.rows.door import Refusal, array_of, as_vector, attempt, number_type, schema_of, target_of, type_of, typed
+from fattail.rows.door import (
+    Refusal,
+    array_of,
+    as_vector,
+    attempt,
+    check_row_labels,
+    number_type,
+    schema_of,
+    target_of,
+    type_of,
+    typed,
+)
 from fattail.rows.frames import (
     as_array,
     cells_of,
@@ -29,7 +40,7 @@ from fattail.rows.frames import (
     library,
     whole_numbers,
 )
-from fattail.rows.records import parsed_cell, records
+from fattail.rows.records import delimiter_of, number, parsed_cell, records
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -67,6 +78,8 @@ class NamedColumns:
         Names of columns that are read as numbers and as labels. An entry that is not text is the column itself.
     delimiter, quoted_newlines
         Of a text file, as on the command line.
+    missing : {"error", "zero", "drop"}, optional
+        With "error", a given pandas column whose rows have other labels than the table's is refused; see `check_row_labels`.
 
     Attributes
     ----------
@@ -88,9 +101,16 @@ class NamedColumns:
         *,
         delimiter: str | None = None,
         quoted_newlines: bool = False,
+        missing: str | None = None,
     ) -> None:
         check_text_options(data, delimiter, quoted_newlines)
         names = [name for name in (*numbers, *labels) if isinstance(name, str)]
+        for column in (*numbers, *labels):
+            if not isinstance(column, str) and (np.isscalar(column) or getattr(column, "ndim", 1) == 0):
+                kind = type(column).__name__
+                raise Refusal(f"a column is given by its name (text) or as an array with one entry per row, not as {kind}")
+            if missing == "error" and not isinstance(column, str):
+                check_row_labels(data, **{"the given column": column})
         self._numeric = {name for name in numbers if isinstance(name, str)}
         if isinstance(data, (str, Path)):
             self._columns, self.n = _read(Path(data), names, self._numeric, delimiter, quoted_newlines)
@@ -101,7 +121,7 @@ class NamedColumns:
         """A column of numbers; a missing cell, or a cell of a text file that is not a number, is NaN."""
         column = self._columns[name] if isinstance(name, str) else name
         try:
-            numbers = target_of(typed(column))
+            numbers = target_of(typed(column), name="a column of numbers")
         except Refusal as refusal:
             raise Refusal(f"column {name!r}: {refusal}" if isinstance(name, str) else str(refusal)) from None
         return self._checked(numbers, name)
@@ -109,7 +129,7 @@ class NamedColumns:
     def labels(self, name: Any) -> Labels:
         """A column of labels: numbers as they are, anything else as objects; a missing cell is None or NaN."""
         column = self._columns[name] if isinstance(name, str) else name
-        return self._checked(as_vector(_plain(column)), name)
+        return self._checked(as_vector(_plain(column), "a column"), name)
 
     def ids(self, name: Any) -> Any:
         """A column in its library's type, for `fattail.rows.persons`."""
@@ -155,10 +175,11 @@ def _length(data: Any) -> int:
     return len(data) if hasattr(data, "__len__") else len(array_of(data))
 
 
-def _find(names: Sequence[str], known: Sequence[Any]) -> None:
+def _find(names: Sequence[str], known: Sequence[Any], mark: str | None = None) -> None:
     missing = [name for name in names if name not in known]
     if missing:
-        raise Refusal(f"there are no columns {missing}; there are {list(known)}")
+        hint = f"; the header is one name with {mark!r} in it: if that is the delimiter, say delimiter={mark!r}" if mark else ""
+        raise Refusal(f"there are no columns {missing}; there are {list(known)}{hint}")
 
 
 def _plain(column: Any) -> NDArray[Any]:
@@ -206,6 +227,8 @@ def _read(
     path: Path, names: Sequence[str], numeric: set[str], delimiter: str | None, quoted_newlines: bool
 ) -> tuple[dict[str, Any], int]:
     ending, zipped = ending_of(path), path.name.lower().endswith(".gz")
+    if path.is_dir():
+        raise Refusal(f"{path} is a folder; give one file, or fit an estimator, which reads folders of Parquet files")
     if not path.is_file():
         raise Refusal(f"no such file: {path}")
     if ending == ".parquet":
@@ -241,7 +264,7 @@ def _text(
     batches = records(stream, delimiter, quoted_newlines)
     first: list[list[bytes]] = next(batches, [[]])
     header = [cell.decode("utf-8-sig" if k == 0 else "utf-8", "replace").strip() for k, cell in enumerate(first[0])]
-    _find(names, header)
+    _find(names, header, delimiter_of(header))
     twice = [name for name in names if header.count(name) > 1]
     if twice:
         raise Refusal(f"columns must have different names, and these names occur more than once: {twice}")
@@ -258,7 +281,7 @@ def _text(
 
 
 def _number(cell: bytes) -> float:
-    return parsed_cell(float, cell)
+    return parsed_cell(number, cell)
 
 
 def _label(cell: bytes) -> str | None:

@@ -8,7 +8,8 @@ succeeds.
 - Cells are separated by a one-byte delimiter. A cell that starts with ``"`` ends at the next
   ``"`` that stands before a delimiter or the end of the line; inside it the delimiter is text and
   ``""`` is one quote. If there is no such end, quotes mean nothing in the rest of the line.
-- A cell is missing (NaN) if it is absent, or is not a number (not a declared level).
+- A number is what Python's ``float`` reads, or one of the words of `TRUTH`. A cell is missing (NaN) if it is absent, or is not a
+  number (not a declared level).
 - A line of more than `MOST_LINE` bytes is a record whose cells are all missing.
 
 With quoted newlines, which the holder of the file must promise are balanced, records are those
@@ -33,6 +34,13 @@ Parse = Callable[[bytes], float]
 Floats = NDArray[np.float64]
 
 QUOTE = b'"'
+TRUTH = {b"False": 0.0, b"FALSE": 0.0, b"false": 0.0, b"True": 1.0, b"TRUE": 1.0, b"true": 1.0}
+"""Words for 0 and 1: those that data frames are written with, and that pandas reads."""
+NUMBERS = (
+    "a number is written like 1200, -0.5 or 1e3, or is True or False; cells with currency or percent signs, thousands separators "
+    "or decimal commas are not numbers"
+)
+"""What a cell of numbers looks like, for messages: the same sentence for every file."""
 MOST_LINE = 1 << 24
 _BLOCK_BYTES = 1 << 20
 _ROWS = 1 << 12
@@ -120,14 +128,41 @@ def _bounded(text: io.TextIOWrapper) -> Iterator[str]:
         yield line
 
 
+def number(cell: bytes) -> float:
+    """A cell as a number; raises ValueError if it is none.
+
+    Examples
+    --------
+    >>> number(b" 1e3"), number(b"True")
+    (1000.0, 1.0)
+    """
+    try:
+        return float(cell)
+    except ValueError:
+        if cell.strip() not in TRUTH:
+            raise
+        return TRUTH[cell.strip()]
+
+
+def delimiter_of(names: Sequence[str]) -> str | None:
+    """The character that seems to separate the cells of a header that was read as one name; None if there is none.
+
+    Examples
+    --------
+    >>> delimiter_of(["age;cost"]), delimiter_of(["age", "cost"])
+    (';', None)
+    """
+    return next((mark for mark in ";\t|," if len(names) == 1 and mark in names[0]), None)
+
+
 def level_parser(levels: Sequence[str]) -> Parse:
-    """Code of a declared level; "1", "1.0" and " 1 " are the same level."""
+    """Code of a declared level; "1", "1.0" and " 1 " are the same level, and so is True unless it is declared itself."""
     texts = {str(level).strip().encode(): float(code) for code, level in enumerate(levels)}
     numbers = {float(text): code for text, code in texts.items() if is_number(text)}
 
     def parse(cell: bytes) -> float:
         code = texts.get(cell.strip())
-        return numbers[float(cell)] if code is None else code
+        return numbers[number(cell)] if code is None else code
 
     return parse
 
@@ -136,7 +171,7 @@ def parsed(batch: Sequence[Sequence[bytes]], plan: Sequence[tuple[int, Parse]]) 
     """The planned cells (position and parser) of some records, NaN where one is missing."""
     places, parsers = [i for i, _ in plan], [parse for _, parse in plan]
     pick = itemgetter(*places) if len(plan) > 1 else lambda row: (row[places[0]],)
-    plain = all(parse is float for parse in parsers)
+    plain = all(parse is number for parse in parsers)
     found = array("d")
     for row in batch:
         try:

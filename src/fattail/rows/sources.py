@@ -38,6 +38,7 @@ from fattail.rows.door import (
     nested_array,
     rows_of,
     schema_of,
+    side_by_side,
     take_target,
     type_of,
     typed,
@@ -172,8 +173,7 @@ def as_source(X: Any, y: Any = None, labels: Labels | None = None, person: Any =
         X, person = take_target(X, person)
     if isinstance(y, str) and is_frame(X):
         X, y = take_target(X, y)
-    if missing in ("zero", "drop"):
-        X, y = typed(X), y if y is None or labels is not None else typed(y)
+    X, y = side_by_side(X, y, person, missing, coded=labels is not None)
     source = _source_of(X)
     if isinstance(person, str):
         source = source.with_person(person)

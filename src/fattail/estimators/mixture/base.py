@@ -16,6 +16,7 @@ from fattail.algorithms.parts.defaults import is_auto
 from fattail.algorithms.parts.em import LatentFit
 from fattail.algorithms.parts.em_problem import LatentProblem
 from fattail.estimators.base import PrivateEstimator
+from fattail.estimators.parameters import checked_names
 from fattail.estimators.predictors import Scores
 from fattail.privacy import Curator, gaussian_multiplier
 from fattail.rows.data import PrivateData
@@ -127,6 +128,7 @@ class LatentModel(PrivateEstimator):
         return sign
 
 
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class LatentRegression(Scores, RegressorMixin, LatentModel):  # type: ignore[misc]
     """The common part of the two regressions."""

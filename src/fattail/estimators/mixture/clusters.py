@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import DensityMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fattail.algorithms.auto import em
 from fattail.algorithms.auto.clusters import STEPS, Clusters, gaussian_clusters
 from fattail.algorithms.parts.defaults import is_auto
 from fattail.estimators.documentation import documented
 from fattail.estimators.mixture.base import LatentModel
+from fattail.estimators.parameters import checked_names
 
 Floats = NDArray[np.float64]
 
 
 @documented()
+@checked_names
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
     """Gaussian clusters under differential privacy, without bounds on the data.
@@ -182,9 +184,7 @@ class DPGaussianMixture(DensityMixin, LatentModel):  # type: ignore[misc]
             raise ValueError("noise_scale is known in the symmetric model only; variances of the general one are estimated")
 
     def _rows(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        self._warn_of_scores(asked=False)
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+        return np.asarray(self._new_rows(X, dtype=np.float64))
 
     def _clusters(self) -> Clusters:
         return Clusters(self.weights_, self.means_, self.variances_)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.algorithms.auto import em
 from fattail.algorithms.parts.em_models import missing_log_density
@@ -128,9 +127,7 @@ class DPMissingCovariateRegression(LatentRegression):
 
     def _standard(self, X: Any) -> tuple[Floats, Floats]:
         """Rows in units of the covariates' spread, and the contribution of their observed part to the response."""
-        check_is_fitted(self)
-        self._warn_of_scores(asked=False)
-        X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        X = self._new_rows(X, dtype=np.float64, ensure_all_finite="allow-nan")
         Z = (X - self.center_) / self.spread_
         return Z, np.where(np.isnan(Z), 0.0, Z) @ (self.coef_ * self.spread_)
 

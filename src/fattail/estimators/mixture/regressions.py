@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fattail.algorithms.auto import em
 from fattail.algorithms.parts.em_models import regressions_log_density
@@ -123,7 +122,5 @@ class DPMixtureOfRegressions(LatentRegression):
         return np.asarray(self.offset_ + sign * line + self.noise_scale_ * rng.standard_normal(len(line)))
 
     def _line(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        self._warn_of_scores(asked=False)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = self._new_rows(X, dtype=np.float64)
         return np.asarray(X @ self.coef_ + self.intercept_)
