@@ -1,6 +1,6 @@
 """Widths of intervals by groups over many seeds: how often is one absurdly wide?
 
-    python benchmarks/groups_widths.py [--trials 200] [--quick]
+    python benchmarks/groups_widths.py [--trials 200] [--settings ...] [--quick]
 
 Written to benchmarks/results/groups_widths.csv, one line per column and setting. Each figure is over all trials and groups:
 
@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class Setting(NamedTuple):
     groups: int
     n: int
     epsilon: float
-    options: dict[str, Any] = {}
+    options: Mapping[str, Any] = MappingProxyType({})
     persons: int = 0
     """Rows of each person; 0 where rows are the units."""
 
@@ -76,7 +77,7 @@ SETTINGS = (
     Setting("2 groups, add-remove", 2, 5_000, 1.0, {"relation": "add-remove"}),
     Setting("add-remove", 1, 20_000, 1.0, {"relation": "add-remove"}),
     Setting("missing='drop'", 1, 20_000, 0.5, {"missing": "drop"}),
-    Setting("2 groups of persons", 2, 8_000, 1.0, {}, 4),
+    Setting("2 groups of persons", 2, 8_000, 1.0, persons=4),
 )
 
 
@@ -144,6 +145,7 @@ def measured(draw: Draw, mean: float, setting: Setting, seeds: range) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--settings", nargs="+", default=[setting.name for setting in SETTINGS], help="some only")
     parser.add_argument("--quick", action="store_true", help="few trials, nothing is written")
     parser.add_argument("--out", type=Path, default=RESULTS / "groups_widths.csv")
     options = parser.parse_args()
@@ -151,6 +153,8 @@ def main() -> None:
     trials = 10 if options.quick else options.trials
     lines: list[dict[str, Any]] = []
     for j, setting in enumerate(SETTINGS):
+        if setting.name not in options.settings:
+            continue
         for k, (name, (draw, mean)) in enumerate(COLUMNS.items()):
             first = 10_000 * (len(COLUMNS) * j + k)
             figures = measured(draw, mean, setting, range(first, first + trials))

@@ -8,8 +8,8 @@ such looks, because their budgets differ.
 holds so many rows that a small part of the budget shows where they end, the parts of this octave are counted. It finds abrupt
 ends only, and costs nothing elsewhere.
 
-``closer_ends`` is for groups: a table of equal cells up to ends that are wide enough to cut off
-hardly anything. Counts of cells that surely hold rows are used as they are. The other rows of an octave, as many as the first
+``closer_ends`` is for groups: a table of equal cells up to ends that are wide enough to cut off hardly anything. Counts of cells
+that surely hold rows are used as they are. The other rows of an octave, as many as the first
 look counted, are spread over its other cells. Ends then move in as far as nothing lies beyond. With several groups, ends may not
 rely on two tails that make up for each other: they do in the column, and not in a group that lies to one side. So ends are also
 chosen side by side, and cutting off rows has a price.

@@ -46,6 +46,9 @@ class GroupRules:
     weak: float = math.log(10)
     """Added doubt below which possible rows are no evidence by groups: octaves are looked at in a tenth of the runs in which noise
     would show some, and a look costs more than a wider interval that is right."""
+    sure: float = 2.0
+    """A count this many times as large as one that is worth a look is of rows. Without it, a body that no tail describes is looked
+    at in every run."""
     mistaken: float = 0.05
     """Chance that a second look at an octave shows rows where there are none, or none where there are as many as noise may hide."""
     most_doubtful: float = 0.35

@@ -103,8 +103,8 @@ def _looked_again(
 ) -> ColumnDescription:
     """Count octaves again, with a part of the budget of the cells.
 
-    Noise is large in some octave of many. A number that is only just large enough to be possible rows is no evidence. A larger
-    one is looked at again: the second number is fresh and replaces the first one if it is less than half of what made the octave
+    Noise is large in some octave of many. A number that is surely rows is taken as it is; one that is only just large enough
+    to be possible rows is no evidence. What lies between is looked at again: the second number is fresh and replaces the first one if it is less than half of what made the octave
     worth a look. Elsewhere their average is used.
 
     Notes
@@ -113,9 +113,10 @@ def _looked_again(
     """
     doubt = column.doubts(1, RATES.possibly, RATES.possibly_slope)
     possible, enough = column.noise.threshold(doubt), column.noise.threshold(doubt + RULES.weak)
-    everything = bool(doubtful.all())
-    marked = doubtful & (everything | (column.counts >= enough))
-    column = replace(column, counts=np.where(doubtful & ~marked, np.minimum(column.counts, possible), column.counts))
+    everything, unsure = bool(doubtful.all()), column.counts < RULES.sure * enough
+    marked = doubtful & (everything | (unsure & (column.counts >= enough)))
+    weak = doubtful & unsure & ~marked
+    column = replace(column, counts=np.where(weak, np.minimum(column.counts, possible), column.counts))
     if not marked.any():
         return column
     moves = min(units.moves, int(marked.sum()))
