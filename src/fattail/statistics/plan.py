@@ -44,17 +44,19 @@ class GroupRules:
     closer: float = 0.04
     """Share of a closer look at the ends; .02 to .07 do as well for 20 groups of 500 to 10,000 rows."""
     weak: float = math.log(10)
-    """Added doubt below which possible rows are no evidence by groups: octaves are looked at in a tenth of the runs in which noise
-    would show some, and a look costs more than a wider interval that is right."""
+    """Added doubt below which possible rows are no evidence: octaves are looked at in a tenth of the runs in which noise would show
+    some. With none, means under add-remove had errors larger by a fifth, since every look takes from the cells."""
     sure: float = 2.0
-    """A count this many times as large as one that is worth a look is of rows. Without it, a body that no tail describes is looked
-    at in every run."""
+    """A count so many times as large as one that is worth a look is of rows. Without it, bodies that no tail describes are looked
+    at in every run, and errors of 20 groups of t(4) rise by a tenth."""
     mistaken: float = 0.05
-    """Chance that a second look at an octave shows rows where there are none, or none where there are as many as noise may hide."""
+    """Chance that a second look at an octave shows rows where there are none, and that it misses as many as made it worth a look.
+    Set by hand."""
     most_doubtful: float = 0.35
-    """Largest part of the budget of the cells for a second look at octaves that may hold rows."""
+    """Largest part of the budget of the cells for such a look; at most two leave a third of it."""
     open_tails: float = 0.35
-    """The same for a second look at all octaves, where a tail may have no mean."""
+    """Part of that budget for a second look at all octaves, where a tail may have no mean. Set by hand; without it, intervals of
+    capital gains by race are infinite in a tenth of the runs instead of none."""
     looks_again: float = 500.0
     """``n epsilon`` from which on there are such looks; below, they miss more than they find (as in the default mean)."""
     inner: int = 16
