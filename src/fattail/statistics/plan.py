@@ -44,8 +44,8 @@ class GroupRules:
     closer: float = 0.04
     """Share of a closer look at the ends; .02 to .07 do as well for 20 groups of 500 to 10,000 rows."""
     weak: float = math.log(10)
-    """Added doubt below which possible rows are no evidence: octaves are looked at in a tenth of the runs in which noise would show
-    some. With none, means under add-remove had errors larger by a fifth, since every look takes from the cells."""
+    """Added doubt below which possible rows are no evidence: octaves are looked at in a tenth of the runs in which noise would
+    show some. With none, means under add-remove had errors larger by a fifth, since every look takes from the cells."""
     sure: float = 2.0
     """A count so many times as large as one that is worth a look is of rows. Without it, bodies that no tail describes are looked
     at in every run, and errors of 20 groups of t(4) rise by a tenth."""

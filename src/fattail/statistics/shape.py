@@ -103,20 +103,20 @@ def _looked_again(
 ) -> ColumnDescription:
     """Count octaves again, with a part of the budget of the cells.
 
-    Noise is large in some octave of many. A number that is many times the noise is of rows; one that is only just large enough to
-    be possible rows is no evidence. What lies between is looked at again: the second number is fresh, and replaces the first one
-    if it is less than half of what made the octave worth a look. Elsewhere their average is used.
+    Noise is large in some octave of many. A number that is many times the noise is of rows. One that is only just large enough to
+    be possible rows is no evidence, and is reduced to what surely is none. What lies between is looked at again: the second number
+    is fresh, and replaces the first one if it is less than half of what made the octave worth a look. Elsewhere their average is
+    used.
 
     Notes
     -----
     *Privacy.* Which octaves are counted, and with which budget, are functions of releases. Proof: ``shape.proof.md``.
     """
-    doubt = column.doubts(1, RATES.possibly, RATES.possibly_slope)
-    possible, enough = column.noise.threshold(doubt), column.noise.threshold(doubt + RULES.weak)
+    enough = column.noise.threshold(column.doubts(1, RATES.possibly, RATES.possibly_slope) + RULES.weak)
     everything, unsure = bool(doubtful.all()), column.counts < RULES.sure * enough
     marked = doubtful & (everything | (unsure & (column.counts >= enough)))
     weak = doubtful & unsure & ~marked
-    column = replace(column, counts=np.where(weak, np.minimum(column.counts, possible), column.counts))
+    column = replace(column, counts=np.where(weak, np.minimum(column.counts, enough / 2), column.counts))
     if not marked.any():
         return column
     moves = min(units.moves, int(marked.sum()))
