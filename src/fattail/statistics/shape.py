@@ -104,9 +104,9 @@ def _looked_again(
     """Count octaves again, with a part of the budget of the cells.
 
     Noise is large in some octave of many. A number that is many times the noise is of rows. One that is only just large enough to
-    be possible rows is no evidence, and is reduced to what surely is none. What lies between is looked at again: the second number
-    is fresh, and replaces the first one if it is less than half of what made the octave worth a look. Elsewhere their average is
-    used.
+    be possible rows is no evidence, and is reduced to what surely is none. What lies between is looked at again: the second
+    number is fresh, and replaces the first one if it is less than half of what made the octave worth a look. Elsewhere their
+    average is used.
 
     Notes
     -----
