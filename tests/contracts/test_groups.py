@@ -167,7 +167,7 @@ def test_a_second_look_is_taken_from_the_budget_of_the_cells(monkeypatch):
     monkeypatch.setattr(Curator, "split", lambda self, *args: looks.append(args[1]) or split(self, *args))
     x, g = np.random.default_rng(0).integers(18, 95, 6_000).astype(float), np.arange(6_000) % 2
     charges = {fattail.mean(x, by=g, groups=[0, 1], random_state=seed).privacy.epsilon for seed in range(20)}
-    assert len(charges) == 1 and 0 < looks.count("second look") < 20
+    assert len(charges) == 1 and 0 < looks.count("look 2") < 20
 
 
 def test_cells_of_one_contribution_are_not_negative_and_add_up_to_its_mass():

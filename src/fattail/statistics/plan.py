@@ -52,8 +52,10 @@ class GroupRules:
     mistaken: float = 0.05
     """Chance that a second look at an octave shows rows where there are none, and that it misses as many as made it worth a look.
     Set by hand."""
-    most_doubtful: float = 0.35
-    """Largest part of the budget of the cells for such a look; at most two leave a third of it."""
+    looks: int = 4
+    """Largest number of such looks; hardly ever more than one."""
+    most_doubtful: float = 0.2
+    """Largest part of the budget of the cells for one of them, so that something is always left."""
     open_tails: float = 0.35
     """Part of that budget for a second look at all octaves, where a tail may have no mean. Set by hand; without it, intervals of
     capital gains by race are infinite in a tenth of the runs instead of none."""
@@ -130,7 +132,7 @@ def plan_groups(n: int | None, groups: int | None, epsilon: float, delta: float,
             grid,
         ),
         Laplace("closer counts", _pure(r.closer)),
-        Laplace("cells", _pure(1 - cap - names - r.size - location - counts - r.closer), parts=3),
+        Laplace("cells", _pure(1 - cap - names - r.size - location - counts - r.closer), parts=1 + r.looks),
     )
 
 

@@ -70,12 +70,12 @@ def release_shape(curator: Curator, plan: GroupPlan, units: Contributions, group
     column = _without_inner_octaves(column)
     chosen = candidate_ends(column, noise(), groups)
     done = np.zeros((2, CELLS), dtype=np.bool_)
-    for look in ("second look", "third look") if rows * curator.epsilon >= RULES.looks_again else ():
+    for k in range(RULES.looks if rows * curator.epsilon >= RULES.looks_again else 0):
         doubtful = _in_doubt(chosen) & ~done
         if not doubtful.any():
             break
-        column = _without_inner_octaves(_looked_again(curator, plan.cells, look, units, column, doubtful))
-        done |= doubtful  # with the budget that the first look leaves, other octaves may be in doubt
+        column = _without_inner_octaves(_looked_again(curator, plan.cells, f"look {k + 2}", units, column, doubtful))
+        done |= doubtful  # other octaves may be in doubt now
         chosen = candidate_ends(column, noise(), groups)
     ends, beyond = closer_ends(curator, plan.closer, units.side_counts, moves, column, chosen, noise(), groups)
     half = max((ends.high - ends.low) / 2, max(abs(ends.low), abs(ends.high)) * _RELATIVE, _NARROWEST)
