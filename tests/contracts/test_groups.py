@@ -9,6 +9,7 @@ import pytest
 import fattail
 from fattail import audit
 from fattail.audit.replays import observed_ratio, releases
+from fattail.columns.description import CELLS
 from fattail.privacy import Curator
 from fattail.privacy.noise import SeededNoise
 from fattail.robust.base import ONE
@@ -137,6 +138,36 @@ def test_every_voice_is_counted_in_one_cell_of_the_closer_look():
             for i in range(n):
                 other = replace(made, _values=np.where(np.arange(n) == i, 2.5, values)).side_counts(center, above, below, 16)
                 assert np.abs(table._value - other._value).sum() <= table.raw_sensitivity
+
+
+@pytest.mark.parametrize("moves", [1, 2])
+def test_a_replaced_voice_moves_second_counts_of_octaves_by_what_is_declared(moves):
+    values = np.array([*HOSTILE, -5e-324, 1.0, 2.0, 3.0, -4.0, 1e300])
+    n, rng = len(values), np.random.default_rng(0)
+    made = units.Contributions(n, moves, np.zeros(n, dtype=np.int64), values, np.full(n, ONE, dtype=np.int64), np.arange(n))
+    everything = np.ones((2, CELLS), dtype=bool)
+    one = np.zeros_like(everything)
+    one[0, CELLS // 2] = True  # distances from 1 to 2 above the center
+    for octaves in (one, everything, rng.random((2, CELLS)) < 0.5):
+        for center in (0.0, 1.0, -1e300):
+            table = made.octave_counts(center, octaves)
+            assert table.shape == (octaves.sum(),)
+            assert table.raw_sensitivity == ONE * min(moves, int(octaves.sum()))
+            for i in range(n):
+                if moves == 2:
+                    other = replace(made, _values=np.where(np.arange(n) == i, 2.5, values))
+                else:
+                    other = replace(made, _chosen=np.delete(made._chosen, i))
+                assert np.abs(table._value - other.octave_counts(center, octaves)._value).sum() <= table.raw_sensitivity
+
+
+def test_a_second_look_is_taken_from_the_budget_of_the_cells(monkeypatch):
+    """Some runs look twice and some do not; the charge is the same."""
+    looks, split = [], Curator.split
+    monkeypatch.setattr(Curator, "split", lambda self, *args: looks.append(args[1]) or split(self, *args))
+    x, g = np.random.default_rng(0).integers(18, 95, 6_000).astype(float), np.arange(6_000) % 2
+    charges = {fattail.mean(x, by=g, groups=[0, 1], random_state=seed).privacy.epsilon for seed in range(20)}
+    assert len(charges) == 1 and 0 < looks.count("look 2") < 20
 
 
 def test_cells_of_one_contribution_are_not_negative_and_add_up_to_its_mass():

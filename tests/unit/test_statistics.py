@@ -323,9 +323,42 @@ def test_columns_by_name_are_told_apart():
 
 
 def test_an_infinite_difference_says_so():
-    with pytest.warns(fattail.UtilityWarning, match="the interval is infinite"):
+    with pytest.warns(fattail.UtilityWarning, match="too few units to tell, or none: 'nowhere'; their intervals are infinite"):
         answer = fattail.difference(CLAIMS, "cost", by="region", groups=["a", "nowhere"], random_state=0)
     assert np.isinf(answer.interval).any()
+
+
+def test_a_tail_that_may_have_no_mean_is_named_as_the_reason():
+    table = {"x": np.random.default_rng(0).pareto(0.7, N), "g": np.arange(N) % 2}
+    with pytest.warns(fattail.UtilityWarning, match="infinite above: there the column's tail may have no mean"):
+        answer = fattail.mean(table, "x", by="g", groups=[0, 1], random_state=0)
+    assert np.isposinf(answer.interval[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("law", "options"), [("ages", {"by": np.arange(6_000) % 2, "groups": [0, 1]}), ("yes/no", {"missing": "drop"})]
+)
+def test_no_interval_is_far_wider_than_usual(law, options):
+    """A large number by noise in an octave far away may hold no rows: it is counted again before it widens an interval."""
+    widths = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.integers(18, 95, 6_000) if law == "ages" else rng.random(6_000) < 0.3
+        answer = fattail.mean(x.astype(float), random_state=seed, **options)
+        widths.append(np.diff(answer.interval).max())
+    assert np.quantile(widths, 0.95) < 2 * np.median(widths)
+
+
+def test_a_rare_code_is_covered():
+    """Few rows far away are not taken for noise: in 3 % of the rows, 999 means that nothing is known."""
+    covered = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x, g = np.where(rng.random(6_000) < 0.03, 999.0, rng.integers(18, 95, 6_000)), np.arange(6_000) % 2
+        low, high = fattail.mean(x, by=g, groups=[0, 1], random_state=seed).interval.T
+        truth = np.bincount(g, x) / np.bincount(g)
+        covered.append((low <= truth) & (truth <= high))
+    assert np.mean(covered) > 0.9
 
 
 CODES = np.repeat(np.arange(10), 3_000)

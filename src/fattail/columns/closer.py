@@ -8,8 +8,8 @@ such looks, because their budgets differ.
 holds so many rows that a small part of the budget shows where they end, the parts of this octave are counted. It finds abrupt
 ends only, and costs nothing elsewhere.
 
-``closer_ends`` is for groups, whose plan is fixed beforehand: a table of equal cells up to ends that are wide enough to cut off
-hardly anything. Counts of cells that surely hold rows are used as they are. The other rows of an octave, as many as the first
+``closer_ends`` is for groups: a table of equal cells up to ends that are wide enough to cut off hardly anything. Counts of cells
+that surely hold rows are used as they are. The other rows of an octave, as many as the first
 look counted, are spread over its other cells. Ends then move in as far as nothing lies beyond. With several groups, ends may not
 rely on two tails that make up for each other: they do in the column, and not in a group that lies to one side. So ends are also
 chosen side by side, and cutting off rows has a price.
@@ -198,10 +198,23 @@ class CloserEnds(NamedTuple):
     beyond: float
 
 
+def candidate_ends(column: ColumnDescription, noise: float, groups: int) -> list[Ends]:
+    """Ends that come into question; ``noise`` and ``groups`` as for `closer_ends`."""
+    chosen = [choose_ends(column, factor * noise) for factor in RULES.factors]
+    return [*chosen, _side_by_side(column, noise)] if groups > 1 else chosen
+
+
 def closer_ends(
-    curator: Curator, release: Laplace, count: SideCounts, moves: float, column: ColumnDescription, noise: float, groups: int
+    curator: Curator,
+    release: Laplace,
+    count: SideCounts,
+    moves: float,
+    column: ColumnDescription,
+    chosen: list[Ends],
+    noise: float,
+    groups: int,
 ) -> CloserEnds:
-    """Ends for clipping, chosen with a second look.
+    """Ends for clipping, chosen with a closer look.
 
     Parameters
     ----------
@@ -213,6 +226,8 @@ def closer_ends(
     moves : float
         By how much a neighbor moves the table in l1.
     column : ColumnDescription
+    chosen : list of Ends
+        As `candidate_ends` returns them.
     noise : float
         Standard deviation of the released mean per unit of the interval's length.
     groups : int
@@ -221,9 +236,6 @@ def closer_ends(
     -----
     *Privacy.* A row (a voice) is counted in one cell: the table moves by ``moves`` in l1. Proof: ``closer.proof.md``.
     """
-    chosen = [choose_ends(column, factor * noise) for factor in RULES.factors]
-    if groups > 1:
-        chosen.append(_side_by_side(column, noise))
     center = column.center
     tops = [
         max(_octave_above(reach) for reach in reaches)
@@ -258,6 +270,7 @@ def _side_by_side(column: ColumnDescription, noise: float) -> Ends:
         bias_variance=up.bias_variance + down.bias_variance,
         square=(up.square[0], down.square[1]),
         realized=up.realized + down.realized,
+        doubtful=up.doubtful | down.doubtful,
         doubt_below=math.hypot(up.doubt_below, down.doubt_below),
         doubt_above=math.hypot(up.doubt_above, down.doubt_above),
         open_low=down.open_low,

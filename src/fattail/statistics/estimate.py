@@ -9,6 +9,7 @@ groups, shrunk towards one according to its noise. What remains uncertain widens
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from fattail.statistics.cap import NO_CAP, Cap
 from fattail.statistics.cells import Cells
 from fattail.statistics.intervals import fieller, normal_quantile, two_laplace_quantile
+from fattail.statistics.labels import Name
 from fattail.statistics.shape import Shape
 
 Floats = NDArray[np.float64]
@@ -29,6 +31,8 @@ _PULL = 0.3
 """Relative error of the correction for the distance between groups: two groups whose means differ may differ in other ways."""
 _LEAST = 2.0**-60
 """A second moment below this is rounding."""
+_LISTED = 10
+"""So many names of groups at most are listed in a warning."""
 _MOST_TIMES = 16.0
 """A group's second moment is clipped to between zero and this many times that of the column."""
 
@@ -117,6 +121,27 @@ class GroupEstimate:
     def _realized(self, times: Floats) -> Floats:
         """Variance of the excess beyond the ends that a group's own units show."""
         return np.asarray(times * self.shape.ends.realized * self.cap.unevenness / self._size)
+
+    def doubts(self, names: Sequence[Name], intervals: Floats, confidence: float) -> list[str]:
+        """Why some of these intervals are infinite, and of which groups: sentences, from releases alone."""
+        ends = self.shape.ends
+        if not ends.seen:
+            return ["intervals are infinite: too few units differ from the column's center to be seen at this budget"]
+        found = []
+        if ends.open_low or ends.open_high:
+            sides = " and ".join(side for side, is_open in (("below", ends.open_low), ("above", ends.open_high)) if is_open)
+            found.append(f"intervals are infinite {sides}: there the column's tail may have no mean; a larger epsilon may tell")
+        (small,) = np.nonzero(np.isinf(self._clipped_reach(confidence)[0]) & np.isinf(intervals).any(axis=1))
+        if small.size and len(names) > 1:
+            listed = ", ".join(repr(names[k]) for k in small[:_LISTED].tolist())
+            more = f" and {small.size - _LISTED} more" if small.size > _LISTED else ""
+            found.append(
+                f"{small.size} of {len(names)} groups hold too few units to tell, or none: {listed}{more}; their intervals are "
+                "infinite, and their value is not theirs but the mean of all groups"
+            )
+        elif small.size:
+            found.append("the interval is infinite: there are too few units to tell at this budget")
+        return found
 
     def mean_intervals(self, confidence: float) -> Floats:
         """Intervals for the mean of a group's law, and of its units."""

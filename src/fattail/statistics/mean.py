@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.auto.mean import adaptive_mean
@@ -26,6 +27,8 @@ from fattail.statistics.labels import Name
 from fattail.statistics.plan import RULES, plan_groups
 from fattail.statistics.question import NEEDS_BY, SOURCE_OPTIONS, Question, check_weight
 from fattail.statistics.shape import release_shape
+
+Floats = NDArray[np.float64]
 
 
 @documented(**QUESTION)
@@ -259,7 +262,7 @@ def difference(
     assert estimate is not None
     values = estimate.means()
     low, high = estimate.difference_interval(confidence)
-    _warn(np.array([[low, high]]))
+    _warn(estimate, (first, second), np.array([[low, high]]), confidence)
     return Release(
         float(values[0] - values[1]),
         (float(low), float(high)),
@@ -344,7 +347,7 @@ def _grouped(asked: Question, data: Any, column: Any, quantity: str) -> Release:
         if quantity == "mean"
         else (estimate.totals(), estimate.total_intervals(asked.confidence))
     )
-    _warn(interval)
+    _warn(estimate, names, interval, asked.confidence)
     if asked.by is None:
         ends = (float(interval[0, 0]), float(interval[0, 1]))
         return Release(float(value[0]), ends, curator.report(), confidence=asked.confidence, quantity=quantity)
@@ -388,12 +391,6 @@ def _estimate(asked: Question, data: Any, column: Any, quantity: str) -> tuple[C
     return curator, names, GroupEstimate(cells, shape, cap)
 
 
-def _warn(interval: Any) -> None:
-    """Warn of infinite intervals, from releases alone."""
-    unbounded = np.isinf(interval).any(axis=1)
-    if unbounded.any():
-        many = f"{int(unbounded.sum())} of {len(unbounded)} intervals are infinite: their groups hold"
-        warn_utility(
-            f"{many if len(unbounded) > 1 else 'the interval is infinite: there are'} too few units to tell, or a tail of the "
-            "column may have no mean"
-        )
+def _warn(estimate: GroupEstimate, names: tuple[Name, ...], intervals: Floats, confidence: float) -> None:
+    for doubt in estimate.doubts(names, intervals, confidence):
+        warn_utility(doubt)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._kernels.groups import group_cells, side_cells
+from fattail.columns.location import signed_counts
 from fattail.privacy import Bounded
 from fattail.robust.base import ONE
 from fattail.rows.data import PrivateData
@@ -112,6 +113,11 @@ class Contributions:
         with np.errstate(all="ignore"):
             side_cells(self._voices, center, above, below, table)
         return Bounded(ONE * table, float(ONE * self.moves), "l1", unit=1.0 / ONE)
+
+    def octave_counts(self, center: float, octaves: NDArray[np.bool_]) -> Bounded:
+        """How many voices lie in the marked octaves of the distance from a center, marked in a table (side, octave)."""
+        table = signed_counts(self.voices(), np.array([center]))[0, :, 1:][octaves]
+        return Bounded((ONE * table).astype(np.int64), float(ONE * min(self.moves, table.size)), "l1", unit=1.0 / ONE)
 
     def counts(self, groups: int, whole: bool) -> Bounded:
         """Units in each group, as whole numbers (of rows) or in parts (of persons)."""
