@@ -258,7 +258,7 @@ def test_a_number_in_a_list_is_read_by_itself():
         assert typed([2**60 + 1, odd, 0.1])[[0, 2]].tolist() == [2.0**60, 0.1]
 
 
-NO_NUMBERS = [["$1.00"] * 50, [decimal.Decimal(1)] * 50, np.array(["1"] * 50), np.array(["1"] * 50, dtype=object)]
+NO_NUMBERS = [np.array(["1"] * 50), np.array(["1"] * 50, dtype=object), np.array([decimal.Decimal(1)] * 50)]
 NO_COLUMNS = [1.0, 3, np.float64(2), np.array(1.0), np.ones((50, 2))]
 
 
@@ -268,6 +268,12 @@ def test_a_wrong_type_is_not_called_a_wrong_shape(cells):
         with pytest.raises(Refusal, match=r"only numbers can be read, got an array of type (object|text); convert") as error:
             ask(cells)
         assert "dimension" not in str(error.value) and "shape" not in str(error.value)
+
+
+def test_a_list_is_read_cell_by_cell():
+    assert fattail.mean([decimal.Decimal("1.5")] * 5000, random_state=0).value == pytest.approx(1.5, abs=0.01)
+    with pytest.raises(Refusal, match="NaN"):
+        fattail.mean(["$1.00"] * 50)
 
 
 @pytest.mark.parametrize("option", ["column", "by", "person"])

@@ -57,3 +57,13 @@ def test_named_columns_compare_labels_where_missing_cells_are_refused():
         for missing in (None, "zero", "drop"):
             NamedColumns(X, missing=missing, **options)
     NamedColumns(X, labels=["a", Y, SHUFFLED.to_numpy()], missing="error")
+
+
+@pytest.mark.parametrize("name", ["by", "person"])
+def test_questions_refuse_series_in_another_order(name):
+    frame = pd.DataFrame({"cost": np.arange(60.0), "group": np.arange(60) % 2})
+    moved = frame.group.sample(frac=1.0, random_state=0)
+    options = {name: moved} | ({"groups": [0, 1]} if name == "by" else {})
+    with pytest.raises(Refusal, match="different labels"):
+        fattail.mean(frame, "cost", **options)
+    assert fattail.mean(frame, "cost", missing="zero", random_state=0, **options) is not None

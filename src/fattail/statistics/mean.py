@@ -278,17 +278,17 @@ def _array(data: Any, column: Any, source: dict[str, Any], missing: str) -> Any:
     check_text_options(data, **source)
     if hasattr(data, "tocsr"):
         return data
-    array = _numbers(data, column, source)
+    array = _numbers(data, column, source, missing)
     return np.where(np.isfinite(array), array, 0.0) if missing == "zero" else array
 
 
-def _numbers(data: Any, column: Any, source: dict[str, Any]) -> Any:
+def _numbers(data: Any, column: Any, source: dict[str, Any], missing: str) -> Any:
     if column is None:
         if isinstance(data, (str, Path)) or (hasattr(data, "keys") and not is_column(data)):
             raise ValueError("which column? mean(data, 'cost')")
         return target_of(data) if is_column(data) else array_of(typed(data))
     names = [column] if isinstance(column, str) or not isinstance(column, (list, tuple)) else list(column)
-    table = NamedColumns(data, names, **source)
+    table = NamedColumns(data, names, missing=missing, **source)
     columns = [table.numbers(name) for name in names]
     return columns[0] if isinstance(column, str) else np.stack(columns, axis=1)
 

@@ -109,6 +109,7 @@ class Question:
             data,
             [] if column is None else [column],
             [name for name in (self.by, self.person) if name is not None],
+            missing=self.missing,
             **(self.source or {}),
         )
         n = names.n
