@@ -18,7 +18,7 @@ from fattail.columns.alike import ALIKE, canceling, probability_alike
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES, TINY
 from fattail.columns.location import OCTAVES
-from fattail.columns.tails import ABOVE, ENDS, MIDDLE, NEAR, Posterior, Tail
+from fattail.columns.tails import ABOVE, ENDS, MIDDLE, NEAR, PRIOR, Posterior, Tail
 
 Floats = NDArray[np.float64]
 
@@ -251,8 +251,13 @@ def _two_tails(column: ColumnDescription, release_noise: float) -> _TwoTails | N
         within = side.body_moment(2) / side.scale**2 / column.rows**2 + TINY
         posteriors.append(Posterior.of(side.cells, column.rows, column.noise, release_noise, within, hidden))
     least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
-    up, down = (_absolute(posteriors[k].tail(least[1 - k] / sides[k].scale ** 2), sides[k], column, unseen[k]) for k in (0, 1))
-    up, down = (_with_hard_end(at, column, k, release_noise) for k, at in enumerate((up, down)))
+    tails = []
+    for k, (side, posterior) in enumerate(zip(sides, posteriors, strict=True)):
+        # Nothing follows an abrupt end, and a side without visible rows has a small chance of some already.
+        thin = 0.0 if unseen[k] or column.hard_ends[k] else PRIOR.thin
+        at = _absolute(posterior.tail(least[1 - k] / side.scale**2, thin), side, column, unseen[k])
+        tails.append(_with_hard_end(at, column, k, release_noise))
+    up, down = tails
     return _TwoTails(sides, posteriors, (up, down), places, common, guessed)
 
 

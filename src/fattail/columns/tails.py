@@ -294,9 +294,11 @@ class Posterior:
         """Probability that the tail has no mean."""
         return float(self.chance[~self.has_mean].sum())
 
-    def tail(self, elsewhere: float) -> Tail:
-        """Expectations over the shapes, weighted as in the docstring of the module; ``elsewhere`` is the unavoidable error of
-        the other side."""
+    def tail(self, elsewhere: float, thin_chance: float) -> Tail:
+        """Expectations over the shapes, weighted as in the docstring of the module.
+
+        ``elsewhere`` is the unavoidable error of the other side, ``thin_chance`` that of a thin tail which no shape predicts.
+        """
         rows = self.rows
         weight = self.chance / (self.unavoidable + elsewhere) ** PRIOR.regret * self.has_mean
         weight /= weight.sum() + TINY
@@ -307,7 +309,7 @@ class Posterior:
         lie = (_CELL_OVER * PRIOR.inside) ** 2 @ cells**2
         variance += _CELL_EXCESS**2 @ (seen**2 * (cells > seen)) / 4 + lie
         points = self.points / rows
-        thin, thin_variance = self._thin(cells)
+        thin, thin_variance = self._thin(cells, thin_chance)
         return Tail(
             beyond=_CELL_PART @ cells,
             excess=np.maximum(mean, 0.0) + _CELL_EXCESS @ thin,
@@ -318,12 +320,15 @@ class Posterior:
             realized=self._realized(weight) + _CELL_EXCESS**2 @ (points + thin),
         )
 
-    def _thin(self, cells: Floats) -> tuple[Floats, Floats]:
+    def _thin(self, cells: Floats, chance: float) -> tuple[Floats, Floats]:
         """Share of the rows that each cell holds besides the predicted ones, as expected, and the variance of its excess.
 
         Some columns have a few far rows, a thousandth of all, that no shape predicts: a code such as 999, a second kind of claim.
         One count seldom shows them; several together may.
         """
+        share = np.zeros_like(cells)
+        if not chance:
+            return share, np.zeros_like(ENDS)
         b = self.noise.std / math.sqrt(2)
         visible = np.flatnonzero(cells * self.rows > self.noise.std)
         beyond = int(visible[-1]) + 1 if visible.size else 1
@@ -331,9 +336,8 @@ class Posterior:
         surplus = (self.counts - self.points - cells * self.rows)[cut]
         extra, blur = b * _THIN[:, : surplus.size], np.array(PRIOR.valley * b)
         gain = (_length(surplus, blur) - _length(surplus - extra, blur)).sum(axis=1) / b
-        weight = np.exp(gain - max(gain.max(), 0.0)) * PRIOR.thin / len(_THIN)
-        weight /= (1 - PRIOR.thin) * math.exp(-max(gain.max(), 0.0)) + weight.sum()
-        share = np.zeros_like(cells)
+        weight = np.exp(gain - max(gain.max(), 0.0)) * chance / len(_THIN)
+        weight /= (1 - chance) * math.exp(-max(gain.max(), 0.0)) + weight.sum()
         share[cut] = weight @ extra / self.rows
         excess = extra @ _CELL_EXCESS[:, cut].T / self.rows
         return share, weight @ excess**2 - (weight @ excess) ** 2
