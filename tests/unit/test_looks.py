@@ -94,7 +94,13 @@ def test_where_only_a_point_mass_is_seen_everything_is_counted_again() -> None:
 
 @pytest.mark.parametrize(
     ("values", "low", "high"),
-    [([0, 1], 0.0, 1.0), ([1, 2], 1.0, 2.0), (list(range(2012, 2021)), 2012.0, 2020.0), ([3, 700], 3.0, 700.0)],
+    [
+        ([0, 1], 0.0, 1.0),
+        ([1, 2], 1.0, 2.0),
+        (list(range(2012, 2021)), 2012.0, 2020.0),
+        ([3, 700], 3.0, 700.0),
+        ([1, 2, 3, 4, 5], 1.0, 5.0),
+    ],
 )
 def test_a_hard_end_is_found_and_the_interval_hardly_exceeds_it(values: list[float], low: float, high: float) -> None:
     x = np.random.default_rng(2).choice(values, 200_000)

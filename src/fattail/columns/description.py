@@ -253,10 +253,12 @@ class ColumnDescription:
         if self.second is not None:
             again = self.second.noise.threshold(self.doubts(1, RATES.possibly_again, RATES.possibly_slope))
             least = np.where(self.second.cells[side], again, least)
-        edges = np.exp2(np.arange(CELLS) - OCTAVES)
+        outer = np.exp2(np.arange(CELLS) - OCTAVES + 1)
+        if abrupt := self.hard_ends[side]:
+            outer[abrupt.octave] = abrupt.distance
         surplus = self.counts[side] - expected
-        odd = (surplus > least) & (2 * edges > end)
-        return np.where(odd, surplus * (2 * edges - end), 0.0)
+        odd = (surplus > least) & (outer > end)
+        return np.where(odd, surplus * (outer - end), 0.0)
 
     def counted_again(self, cells: NDArray[np.bool_], counts: Floats, noise: CountNoise) -> ColumnDescription:
         """The description with second counts of some cells, which replace the first ones by averages of both."""

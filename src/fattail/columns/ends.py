@@ -273,6 +273,8 @@ class _At(NamedTuple):
     first: Floats
     square: Floats
     realized: Floats
+    abrupt: int = -1
+    """Index of the end that is abrupt."""
 
 
 def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -> _At:
@@ -316,14 +318,15 @@ def _with_hard_end(side: _At, column: ColumnDescription, above_or_below: int, re
     cut = RULES.behind * (min(float(side.beyond[at]), column.noise.std / column.rows) * moved) ** 2
     if not (moved * release_noise) ** 2 > cut:
         return side
-    nearer, variance = side.at.copy(), side.variance.copy()
-    nearer[at] -= moved
-    variance[at] += cut
-    return side._replace(at=nearer, variance=variance)
+    nearer, excess, variance = side.at.copy(), side.excess.copy(), side.variance.copy()
+    # What shapes predict beyond the octave is taken back: they do not know that the rows end.
+    nearer[at], excess[at], variance[at] = nearer[at] - moved, 0.0, cut
+    return side._replace(at=nearer, excess=excess, variance=variance, abrupt=at)
 
 
 def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
-    return side.scale * posterior.doubt(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
+    """Amounts by which the excess beyond an end may be smaller and larger; shapes say nothing about an abrupt end."""
+    return np.zeros(2) if end == at.abrupt else side.scale * posterior.doubt(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
 
 
 def _hidden(column: ColumnDescription) -> float:
