@@ -265,6 +265,8 @@ class _At(NamedTuple):
     """A tail in its scale, and the same in the column's own unit with the ends it refers to."""
 
     tail: Tail
+    abrupt: int
+    """Index of the end behind which rows end abruptly; -1 if there is none."""
     at: Floats
     beyond: Floats
     excess: Floats
@@ -273,8 +275,6 @@ class _At(NamedTuple):
     first: Floats
     square: Floats
     realized: Floats
-    abrupt: int = -1
-    """Index of the end that is abrupt."""
 
 
 def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -> _At:
@@ -305,7 +305,7 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
             parts[7][0],
         ]
         parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
-    return _At(tail, *parts)
+    return _At(tail, -1, *parts)
 
 
 def _with_hard_end(side: _At, column: ColumnDescription, above_or_below: int, release_noise: float) -> _At:

@@ -294,7 +294,7 @@ class Posterior:
         """Probability that the tail has no mean."""
         return float(self.chance[~self.has_mean].sum())
 
-    def tail(self, elsewhere: float, thin_chance: float) -> Tail:
+    def tail(self, elsewhere: float, thin_chance: float = 0.0) -> Tail:
         """Expectations over the shapes, weighted as in the docstring of the module.
 
         ``elsewhere`` is the unavoidable error of the other side, ``thin_chance`` that of a thin tail which no shape predicts.
