@@ -48,6 +48,12 @@ CASES = {
     "years": (lambda r, n: r.integers(2012, 2021, n).astype(float), 2016.0, 5_000, 0.5),
     "1e9": (lambda r, n: 1.023456789e9 + 3 * r.standard_t(2.5, n), 1.023456789e9, 10_000, 0.5),
     "slider with masses at 0 and 100": (slider, 0.06 * 100 + 0.87 * 55, 10_000, 1.0),
+    "grades, most 3": (
+        lambda r, n: r.choice([1.0, 2, 3, 4, 5], n, p=[0.0014, 0.008, 0.649, 0.263, 0.0786]),
+        0.0014 + 0.016 + 3 * 0.649 + 4 * 0.263 + 5 * 0.0786,
+        20_000,
+        0.2,
+    ),
     "80 % zeros, a thin tail": (thin_tail, 0.994 * 0.2 * 40 + 0.006 * 96 * (1 + (1 - 7**-0.6) / 0.6), 20_000, 1.0),
     "sentinel": (lambda r, n: np.where(r.random(n) < 0.04, 999.0, r.normal(60, 12, n)), 0.04 * 999 + 0.96 * 60, 10_000, 1.0),
 }

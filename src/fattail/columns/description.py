@@ -133,6 +133,12 @@ class ColumnDescription:
         return start + size - 1 if sums[start] > self.noise.threshold(doubt, 2 * size) else None
 
     @cached_property
+    def _visible(self) -> int:
+        """The last octave with clearly visible rows, both sides together: a point mass may hold most rows, far inside of others."""
+        clear = np.flatnonzero(self.counts.sum(axis=0) > self.noise.threshold(READING.apart_doubt, 2))
+        return max([self.bulk or 0, *clear[-1:].tolist()])
+
+    @cached_property
     def density(self) -> float:
         """Rows per unit of length around the center, by the nearest cells that hold half of the rows."""
         within = np.maximum(self.at_center, 0.0) + np.cumsum(self.counts.sum(axis=0)[self._body])
@@ -202,7 +208,7 @@ class ColumnDescription:
         """
         if self.bulk is None:
             return _doubts_alone(self.usual, self.center.is_integer(), windows, rate)
-        return _doubts_beyond(self.bulk, windows, rate, slope)
+        return _doubts_beyond(self._visible, windows, rate, slope)
 
     def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
         """The last cell on these sides with a significant count, or with ``enough``; None if there is none.

@@ -247,9 +247,10 @@ def _two_tails(column: ColumnDescription, release_noise: float) -> _TwoTails | N
     places = [max(seen) if common or s is None else s for s in starts]
     sides = [Side.of(column, k, place) for k, place in enumerate(places)]
     posteriors = []
-    for side, hidden in zip(sides, unseen, strict=True):
+    for k, (side, hidden) in enumerate(zip(sides, unseen, strict=True)):
         within = side.body_moment(2) / side.scale**2 / column.rows**2 + TINY
-        posteriors.append(Posterior.of(side.cells, column.rows, column.noise, release_noise, within, hidden))
+        known = max((column.reach((1 - k,)) or 0) - places[k], 0)
+        posteriors.append(Posterior.of(side.cells, column.rows, column.noise, release_noise, within, hidden, known))
     least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
     tails = []
     for k, (side, posterior) in enumerate(zip(sides, posteriors, strict=True)):

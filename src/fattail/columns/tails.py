@@ -226,19 +226,26 @@ class Posterior:
 
     @classmethod
     def of(
-        cls, counts: Floats, rows: float, noise: CountNoise, release_noise: float, body: float, unseen: bool = False
+        cls,
+        counts: Floats,
+        rows: float,
+        noise: CountNoise,
+        release_noise: float,
+        body: float,
+        unseen: bool = False,
+        known: int = 0,
     ) -> Posterior:
         """From the counts of a tail's cells.
 
         ``release_noise`` is that of a mean per unit of the interval's length, ``body`` the squared error of what is nearer,
-        and ``unseen`` means that no row of the side is visible.
+        ``unseen`` means that no row of the side is visible, and ``known`` how many octaves beyond the scale the other side is.
         """
         points = np.zeros_like(counts)
         for _ in range(2):
             shape = cls._fit(counts, points, rows, noise, release_noise, body, unseen)
             expected = shape.model
             surplus = counts - expected
-            octave = np.maximum(np.arange(len(counts)) - NEAR, 0)
+            octave = np.maximum(np.arange(len(counts)) - NEAR - known, 0)
             sure = noise.threshold(places(len(counts), 2, RATES.surely * RATES.alone)[octave] + math.log(2) * octave)
             odd = surplus > np.hypot(sure, 3 * _MISFIT * expected)
             if not odd.any():
