@@ -134,7 +134,7 @@ class ColumnDescription:
 
     @cached_property
     def _visible(self) -> int:
-        """The last octave with clearly visible rows, both sides together: a point mass may hold most rows, far inside of others."""
+        """The last octave with clearly visible rows on both sides together: most rows may share one value, far inside of others."""
         clear = np.flatnonzero(self.counts.sum(axis=0) > self.noise.threshold(READING.apart_doubt, 2))
         return max([self.bulk or 0, *clear[-1:].tolist()])
 
