@@ -134,9 +134,9 @@ class ColumnDescription:
 
     @cached_property
     def _visible(self) -> int:
-        """The last octave with clearly visible rows on both sides together: most rows may share one value, far inside of others."""
+        """The last octave with clearly visible rows, both sides together: most rows may share one value far inside of others."""
         clear = np.flatnonzero(self.counts.sum(axis=0) > self.noise.threshold(READING.apart_doubt, 2))
-        return max([self.bulk or 0, *clear[-1:].tolist()])
+        return int(max(self.bulk or 0, clear[-1] if clear.size else 0))
 
     @cached_property
     def density(self) -> float:
