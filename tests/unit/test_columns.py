@@ -76,7 +76,7 @@ def test_noise_alone_is_seen_as_rarely_as_stated() -> None:
     for _ in range(600):
         column = ColumnDescription(1000, 0.0, 0.0, 1000.0, rng.laplace(0, 7.0, (2, CELLS)), noise)
         seen += any(column.reach(sides) is not None for sides in ((0,), (1,), (0, 1)))
-    assert seen / 600 < 3 * RATES.surely * RATES.alone + 0.02  # three ways to look
+    assert seen / 600 < 3 * RATES.significant * RATES.no_bulk_factor + 0.02  # three ways to look
 
 
 @pytest.mark.parametrize("laplace", [True, False])
@@ -170,7 +170,7 @@ def test_beyond_the_bulk_noise_is_seen_as_rarely_as_stated() -> None:
         reaches = [column.reach((side,)) or 0 for side in (0, 1)]
         seen += sum(cell > last for cell in reaches)
         far += sum(cell > last + 5 for cell in reaches)
-    assert seen / 800 < RATES.surely
+    assert seen / 800 < RATES.significant
     assert far / 800 < 0.01
 
 

@@ -1,8 +1,8 @@
 """Where to clip a described column, and what clipping does to its mean. Public arithmetic only.
 
-A mean clipped to ``[low, high]`` has three errors: noise, in proportion to ``high - low``; the sampling error; and the bias,
-the mean excess beyond the two ends. The ends with the smallest sum are chosen, and the predicted bias is subtracted. Where both
-tails look alike, their excesses cancel, and the ends can be narrower.
+A mean clipped to ``[low, high]`` has three errors: noise, in proportion to ``high - low``; the sampling error; and a bias, the
+mean excess beyond the upper end minus that beyond the lower end. The ends with the smallest sum of squares are chosen, and the
+predicted bias is corrected. Where both tails look alike (``alike.py``), their excesses cancel, and the ends can be narrower.
 """
 
 from __future__ import annotations
@@ -32,58 +32,65 @@ class EndRules:
     """
 
     lattice: float = 0.01
-    """Part of the variance within cells that two alike tails do not share."""
+    """The places of rows within their cells add to the variance (``Tail.lie``). If two tails are alike, most of it cancels; this
+    part remains."""
     largest_cut: float = 0.1
     """Largest share of the rows that an end may cut off."""
     position: float = 0.17
-    """Standard deviation of the mean of an octave's rows, relative to its middle (0.2 if all are at one place, anywhere)."""
+    """Standard deviation of the mean of an octave's rows, relative to the middle of the octave (0.2 if all are at one random
+    place)."""
     coarse: float = 1.5
-    """Such standard deviations that are added where rows do not lie smoothly: few values may all be at the outer edges."""
+    """In a column that is not smooth, the second moment is increased by this many such standard deviations, because all of a few
+    values may be at the outer edges of their octaves."""
     hidden_body: float = 0.1
-    """Probability of rows near the center on a side without visible rows."""
+    """Probability that a side without visible rows has rows near the center."""
     hidden_rows: float = 8.0
-    """Number of rows, in scales of the noise, that a count may hide."""
+    """Largest number of rows that the noise of a count may hide, in scales of the noise."""
     hidden_share: float = 0.04
     """An interval allows for hidden rows if they may be at least this share of all rows. 0 was tried: the median width doubles,
-    and rows that are hundreds of times further out than the others are still not covered."""
+    and rows hundreds of times farther out than the others are still not covered."""
     hidden_octaves: float = 4.0
-    """An interval allows for hidden rows that are this many octaves beyond the last visible row."""
+    """An interval allows for hidden rows up to this number of octaves beyond the last visible row."""
     far: float = 10.0
-    """Hidden rows there move the mean by at most this many half-widths. With 6 instead of 8 scales of hidden rows intervals are
-    20 % narrower, but 2 in 1,800 fits are further off than that."""
+    """The mean is then off by at most this many half-widths if such rows exist. With ``hidden_rows`` of 6 instead of 8, intervals
+    are 20 % narrower, but 2 of 1,800 fits are farther off than that."""
     factor: tuple[float, float] = (0.7, 1.45)
     """Lower and upper end of an octave, relative to its middle."""
-    behind: float = 0.002
-    """Probability that as many rows as noise may hide lie just beyond an abrupt end."""
+    beyond_hard_end: float = 0.002
+    """Probability that as many rows as the noise may hide lie just beyond an abrupt end."""
     worth: float = 0.5
     """A cell is counted again if its possible rows change the mean by more than this many standard errors."""
     no_mean: float = 0.02
-    """An interval is infinite on the side of a tail that has no mean with a larger probability."""
+    """The interval is infinite on a side if the probability that its tail has no mean is larger than this."""
 
 
 RULES = EndRules()
 
 
 class Ends(NamedTuple):
-    """The chosen interval and its errors, per row; ``seen`` is False if no row besides the center is visible."""
+    """The chosen interval, and what clipping to it does to a mean."""
 
     low: float
     high: float
     bias: float
+    """Expected mean excess beyond ``high`` minus that beyond ``low``: it is added to the clipped mean."""
     bias_variance: float
     first: tuple[float, float]
-    """First and second moment of the clipped distance above and below the center."""
+    """First moment of the clipped distance, above and below the center; both are means over all rows of the column."""
     square: tuple[float, float]
+    """Second moment of it."""
     blur: float
     """Standard deviation of the first moments by the noise of the counts."""
     realized: float
     """Second moment, in a sample, of the excess beyond the ends."""
     doubt_below: float
-    """Largest plausible amount by which the bias is smaller than ``bias``."""
+    """Bound on how much smaller than ``bias`` the true bias may be (at the quantiles ``TailPrior.bias_quantiles``)."""
     doubt_above: float
-    """Largest plausible amount by which it is larger."""
+    """Bound on how much larger it may be."""
     open_low: bool
+    """Whether the interval of the answer is infinite below."""
     open_high: bool
+    """Whether it is infinite above."""
     doubtful: NDArray[np.bool_]
     """Cells (side, octave) that should be counted again: the rows that they may hold would change the answer."""
     likely: bool
@@ -93,16 +100,21 @@ class Ends(NamedTuple):
 
     @property
     def seen(self) -> bool:
+        """Whether any row besides the center is visible."""
         return self.high > self.low
 
 
 class Side(NamedTuple):
-    """One side of a column: its cells of the tail and those nearer, and its scale."""
+    """One side of a column."""
 
     scale: float
+    """The distance that is the unit of the tail."""
     cells: Floats
+    """Counts of the tail, from ``NEAR`` octaves below the scale on."""
     body: Floats
+    """Counts of the octaves nearer to the center."""
     middles: Floats
+    """Mean distances of the rows of these octaves."""
 
     @classmethod
     def of(cls, column: ColumnDescription, side: int, start: int) -> Side:
@@ -120,6 +132,8 @@ class Side(NamedTuple):
 @np.errstate(all="ignore")
 def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     """Interval with the smallest expected squared error of its clipped, corrected mean.
+
+    In the tables below, rows are candidates of the lower end and columns those of the upper end.
 
     Parameters
     ----------
@@ -158,9 +172,9 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     cut = (up.beyond > RULES.largest_cut) | (down.beyond > RULES.largest_cut)[:, None]
     error = np.where(cut & ~(cut.all()), np.inf, error)
     i, j = (int(k) for k in np.unravel_index(np.argmin(error), error.shape))
-    open_up, open_down = _doubt(posteriors[0], up, j, sides[0]), _doubt(posteriors[1], down, i, sides[1])
+    bounds_up, bounds_down = _bias_bounds(posteriors[0], up, j, sides[0]), _bias_bounds(posteriors[1], down, i, sides[1])
     alike = float(alike[i, j]) if common else 0.0
-    low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
+    low, high = (1 - alike) * np.hypot(bounds_up, bounds_down[::-1])
     outside = [
         (0, float(up.at[j]), _expected(posteriors[0], places[0])),
         (1, float(down.at[i]), _expected(posteriors[1], places[1])),
@@ -168,8 +182,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     possible = np.array([column.possible(*side) for side in outside])
     high, low = np.array([high, low]) + possible.sum(axis=1) / rows
     doubtful = possible > RULES.worth * rows * math.sqrt(error[i, j])
-    likely = doubtful & (np.array([column.possible(*side, added_doubt=RATES.likely) for side in outside]) > 0)
-    low, high = (max(float(doubt), _hidden(column)) for doubt in (low, high))
+    likely = doubtful & (np.array([column.possible(*side, added_evidence=RATES.likely_evidence) for side in outside]) > 0)
+    low, high = (max(float(bound), _hidden(column)) for bound in (low, high))
     # If two tails look alike and one has no mean, the other has none.
     no_mean = [max(p.no_mean, alike * o.no_mean) for p, o in zip(posteriors, posteriors[::-1], strict=True)]
     return Ends(
@@ -193,10 +207,10 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
 
 @np.errstate(all="ignore")
 def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[float, float]:
-    """The same distance on either side with the smallest expected squared error of a clipped mean that is not corrected.
+    """A distance at which to clip both sides: that with the smallest expected squared error of a mean without correction.
 
-    Returns the distance, and the standard deviation of sampling and bias; zero and infinity if no row besides the center is
-    visible.
+    Returns the distance, and the standard deviation of sampling and bias together; zero and infinity if no row besides the
+    center is visible.
     """
     found = _two_tails(column, release_noise)
     if found is None or found.guessed:
@@ -219,15 +233,15 @@ def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[floa
 
 
 class _TwoTails(NamedTuple):
-    """Both sides of a column, and their tails in its unit."""
+    """Both sides of a column, and their tails in the unit of the column; the upper one first."""
 
     sides: list[Side]
     posteriors: list[Posterior]
     tails: tuple[_At, _At]
     places: list[int]
-    """Octaves at which the tails start."""
+    """Octaves of the tails' scales."""
     common: bool
-    """Whether both tails start at about the same distance."""
+    """Whether both scales are about the same."""
     guessed: bool
 
 
@@ -257,7 +271,7 @@ def _two_tails(column: ColumnDescription, release_noise: float) -> _TwoTails | N
 
 
 class _At(NamedTuple):
-    """A tail in its scale, and the same in the column's own unit with the ends it refers to."""
+    """A tail in its scale, and the same numbers in the unit of the column, for the ends at distances ``at`` from the center."""
 
     tail: Tail
     at: Floats
@@ -285,13 +299,13 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
     ]
     if unseen:
         body = float(side.body @ side.middles) / rows
-        doubt = column.noise.std * float(np.sqrt(np.sum(side.middles**2))) / rows
+        error = column.noise.std * float(np.sqrt(np.sum(side.middles**2))) / rows
         excess = parts[2][0] + s * ENDS[0] * tail.beyond[0] + max(body, 0.0)
         first = [
             0.0,
             tail.beyond[0],
             excess,
-            parts[3][0] + RULES.hidden_body * doubt**2,
+            parts[3][0] + RULES.hidden_body * error**2,
             parts[4][0],
             0.0,
             0.0,
@@ -302,13 +316,14 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
 
 
 def _with_hard_end(side: _At, column: ColumnDescription, above_or_below: int, release_noise: float) -> _At:
-    """Move the end of an octave to an abrupt end of its rows, if that reduces the noise by more than the bias that it may add."""
+    """Move the candidate at the outer edge of an octave to the abrupt end of its rows, if that reduces the squared noise by more
+    than the squared bias that it may add."""
     end = column.hard_ends[above_or_below]
     if end is None:
         return side
     at = int(np.argmin(np.abs(side.at - 2.0 ** (end.octave + 1 - OCTAVES))))
     moved = max(float(side.at[at]) - end.distance, 0.0)
-    cut = RULES.behind * (min(float(side.beyond[at]), column.noise.std / column.rows) * moved) ** 2
+    cut = RULES.beyond_hard_end * (min(float(side.beyond[at]), column.noise.std / column.rows) * moved) ** 2
     if not (moved * release_noise) ** 2 > cut:
         return side
     nearer, variance = side.at.copy(), side.variance.copy()
@@ -317,12 +332,17 @@ def _with_hard_end(side: _At, column: ColumnDescription, above_or_below: int, re
     return side._replace(at=nearer, variance=variance)
 
 
-def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
-    return side.scale * posterior.doubt(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
+def _bias_bounds(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
+    """By how much the excess beyond an end may be smaller and larger than predicted, in the unit of the column."""
+    return side.scale * posterior.bias_bounds(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
 
 
 def _hidden(column: ColumnDescription) -> float:
-    """One tenth of the effect of rows that are too rare to be visible, if many may exist."""
+    """Smallest bound of the bias if many rows may be hidden: their effect on the mean, divided by ``RULES.far``.
+
+    The whole effect would make most intervals far too wide, since such rows seldom exist. A tenth limits how wrong an answer can
+    be: if they exist, it is off by at most ten half-widths.
+    """
     share = RULES.hidden_rows * column.noise.scale / column.rows
     cells = [cell for side in (0, 1) if (cell := column.reach((side,))) is not None]
     if share < RULES.hidden_share or not cells:
@@ -341,7 +361,11 @@ def _expected(posterior: Posterior, start: int) -> Floats:
 
 
 def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: float, noise: float) -> tuple[Floats, Floats]:
-    """Bias from a small difference of two tails that look alike: expectation and variance for each pair of ends."""
+    """Bias from a small difference of two tails that look alike: its expectation and variance for each pair of ends.
+
+    The difference of the counts is shrunk: it is the posterior mean for a prior with standard deviation ``ALIKE.alike`` times the
+    rows of both tails.
+    """
     total = sum(p.model + p.points for p in posteriors)
     prior, observed = (ALIKE.alike * total) ** 2, 2 * noise**2 + total
     weight = prior / (prior + observed + TINY)
@@ -356,8 +380,9 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
 def clipped_square(ends: Ends, mean: float, release_noise: float, smooth: bool) -> float:
     """Second moment of the clipped distance, given its released mean.
 
-    The counts give the octave of a row, not its position within the octave. The mean gives the average position, as far as the
-    two sides do not cancel.
+    The counts give the octave of a row, but not its place within the octave. The released mean shows how far the rows are on
+    average from the middles of their octaves, except where the two sides cancel. The second moment is corrected for that, and the
+    uncertainty that remains is added if the column is not smooth.
     """
     up, down = ends.first
     prior = RULES.position**2

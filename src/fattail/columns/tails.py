@@ -1,12 +1,14 @@
 """Prediction of the rows beyond an end, from the noisy counts of one tail. Public arithmetic only.
 
-A posterior over a bank of tail shapes (Lomax, log-normal, Weibull, each also ending somewhere, and none at all) predicts
-the rows and the mean excess beyond every candidate end, even where the counts are mostly noise. Counts that no shape explains
-are point masses, and are used as they are. Shapes without a mean take part in the posterior, not in the
-prediction: their probability is that of a tail without a mean.
+A posterior over a bank of tail shapes (Lomax, log-normal and Weibull laws, the heavier ones also cut off at some distance, and
+an empty tail) predicts the number of rows and the mean excess beyond every candidate end, even where the counts are mostly
+noise. Counts that no shape explains are taken to be point masses and are used as they are. Shapes without a mean take part in
+the posterior but not in the prediction: their probability is that of a tail without a mean.
 
-In the prediction, tail shapes are weighted by their posterior probability divided by a power of their unavoidable error: a
-heavy tail that is merely possible does not spoil the answer for a light one.
+In the prediction, the weight of a shape is its posterior probability divided by a power of its unavoidable error, so that a
+heavy tail of small probability does not dominate the error of a light one.
+
+Besides, a few rows beyond the visible tail are possible that no shape predicts (``thin`` in `TailPrior`, ``Posterior._thin``).
 """
 
 from __future__ import annotations
@@ -29,25 +31,26 @@ NEAR, ABOVE = 2, 16
 """Octaves of a tail below and above its scale."""
 EDGES: Floats = np.exp2(np.arange(-NEAR, ABOVE + 1.0))
 ENDS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 1) / 2)
-"""Candidate distances of an end from the center, in scales."""
+"""Candidate distances of a clipping end from the center, in units of the tail's scale."""
 _TOPS: Floats = np.exp2(np.arange(-2 * NEAR, 2 * ABOVE + 61) / 2)  # candidates of the largest row
 MIDDLE = 1 / math.log(2)
 """Mean of an octave in units of its lower edge, for rows that lie evenly on a logarithmic scale."""
 _MIDDLE: Floats = np.append(MIDDLE * EDGES[:-1], 2 * EDGES[-1])
+# For each end and cell, of a row in the middle of the cell: the excess beyond the end, the distance clipped at it, its square.
 _CELL_EXCESS: Floats = np.maximum(_MIDDLE - ENDS[:, None], 0.0)
 _CELL_FIRST: Floats = np.minimum(_MIDDLE, ENDS[:, None])
 _CELL_SQUARE: Floats = np.minimum(_MIDDLE, ENDS[:, None]) ** 2
 _CELL_OVER: Floats = np.append(EDGES[1:], 4 * EDGES[-1]) - np.maximum(EDGES, ENDS[:, None])
 _CELL_OVER = np.maximum(_CELL_OVER, 0.0)
-_CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # of a cell beyond an end
+_CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # the part of a cell that lies beyond an end
 
 
 @dataclass(frozen=True)
 class TailPrior:
     """Prior weights of the tail shapes, and the error of a shape as a description of a real tail.
 
-    The shapes and their weights, the misfit, the floor and the power of regret are those of the previous default mean, which
-    were tuned on laws other than those of its benchmark. The indices up to 1.2, ``doubt``, ``hidden``, ``inside``,
+    The shapes and their weights, ``misfit``, ``floor`` and ``regret`` are those of the default mean before commit b4b179c, which
+    was tuned on laws other than those of its benchmark. The indices up to 1.2, ``bias_quantiles``, ``hidden``, ``inside``,
     ``first_misfit`` and ``point_weight`` were set by hand on the tuning laws, ``column_laws.TUNING``, without a search. Each can
     be tried with ``benchmarks/tuning/columns.py``.
     """
@@ -73,41 +76,43 @@ class TailPrior:
     any_tail: float = 0.7
     """Prior odds that there is a tail beyond the visible rows of a side."""
     hidden: float = 0.01
-    """Factor of these odds on a side without visible rows."""
+    """Factor of ``any_tail`` on a side without visible rows."""
     stops: tuple[float, ...] = (4.0, 16.0, 64.0)
-    """Heavy tails may also end at these distances, because a column may have finitely many values."""
+    """Heavy shapes are also used cut off at these distances, in scales, because the values of a column may be bounded."""
     stop_weight: float = 0.6
-    """Weight of a shape that ends, relative to the same shape without an end."""
+    """Weight of a shape that is cut off, relative to the same shape as a whole."""
     lomax_stops: tuple[float, float] = (0.0, 2.5)
     lognormal_stops: tuple[float, float] = (1.5, 2.0)
-    """Parameters, first and last, of shapes heavy enough to end."""
+    """First and last parameter of the shapes that are also used cut off."""
     octaves: tuple[int, int] = (-8, 3)
-    """Scales of the shapes, from the first to before the last, in octaves of the tail's scale."""
+    """Scales of the shapes, in octaves relative to the tail's scale: from the first number up to, not including, the second."""
     least_share: float = 1e-8
     """A shape with a smaller share beyond the first edge is left out."""
     least_rows: float = 1e-3
-    """Least mass of a shape, in rows."""
+    """Smallest number of rows that a shape may have."""
     realized: float = 0.05
-    """Rows expected beyond the largest row that a sample is assumed to have."""
+    """A sample is assumed to have no row beyond the distance where this number of rows is expected."""
     ruled_out: float = 40.0
-    """Log evidence by which a shape may fall short of the best one, halfway through the search for its mass."""
+    """Halfway through the search for its number of rows, a shape is dropped if its log evidence is smaller than the best one by
+    more than this."""
     valley: float = 0.2
-    """Width, in Laplace scales, of the round bottom of a likelihood: normal for large counts, Laplace for small ones."""
+    """The log likelihood of a count is ``-sqrt(x**2 + w**2)``: normal near 0 and Laplace far away. This is the smallest w, in
+    Laplace scales of the noise."""
     misfit: float = 0.15
-    """Relative error of a shape's cells."""
+    """Relative standard deviation of a cell's rows from those of the shape, because no real tail has exactly this shape."""
     first_misfit: float = 0.4
-    """Relative error of its first cell, which may still belong to the body."""
+    """The same in the first cell, which may still belong to the body."""
     point_weight: float = 0.5
-    """Weight of a tail that is one point mass somewhere in a cell."""
+    """Weight of the shape that has all rows somewhere in one cell, as a point mass does."""
     floor: float = 0.25
-    """Least relative standard deviation of the predicted excess."""
+    """Part of the standard deviation of the predicted excess, relative to it, that no posterior removes."""
     regret: float = 0.7
-    """Power of the unavoidable error by which shapes are weighted."""
-    doubt: tuple[float, float] = (0.02, 0.99)
-    """Quantiles of the predicted excess, over the shapes, that an interval includes."""
+    """Power of the unavoidable error by which the weight of a shape is divided."""
+    bias_quantiles: tuple[float, float] = (0.02, 0.99)
+    """Quantiles of the excess over the posterior of the shapes, between which an interval reaches."""
     thin: float = 0.02
-    """Probability of a few rows beyond the visible tail that no shape predicts. 0, .005, .01, .02, .03 and .1 were compared on
-    ``column_laws.TUNING``: .02 costs 5 % of error at (10,000, .2) and at most 1 % elsewhere."""
+    """Prior probability of a few rows beyond the visible tail that no shape predicts. 0, .005, .01, .02, .03 and .1 were compared
+    on ``column_laws.TUNING``: at n = 10,000 and epsilon = .2, .02 increases the error by 5 %, elsewhere by at most 1 %."""
     thin_patterns: tuple[tuple[float, ...], ...] = (
         (1.0, 0.0, 0.0, 0.0),
         (0.0, 1.0, 0.0, 0.0),
@@ -115,11 +120,13 @@ class TailPrior:
         (1.0, 0.7, 0.5, 0.35),
         (1.0, 0.35, 0.12, 0.04),
     )
-    """How they may lie in the first cells there: all in one octave, or decreasing with an index of one half or 1.5."""
+    """Their possible relative numbers in the first four cells there: all in one octave, or decreasing with a tail index of 0.5 or
+    1.5."""
     thin_rows: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0)
-    """How many there may be, in scales of the noise of a count."""
+    """Their possible numbers in the fullest of these cells, in Laplace scales of the noise of a count."""
     inside: float = 0.15
-    """Standard deviation of the mean position of a cell's rows, in cells, because it is unknown (0.29: all at one place)."""
+    """Standard deviation of the mean position of a cell's rows, which is unknown, in cells. It would be 0.29 if all rows were at
+    one random place."""
 
 
 PRIOR = TailPrior()
@@ -129,18 +136,22 @@ _POINTS = NEAR + 3  # cells in which a tail may be one point mass
 
 
 class Bank(NamedTuple):
-    """Shapes of tails beyond ``EDGES[0]``, in scales; the first is none at all."""
+    """Tail shapes as laws on distances beyond ``EDGES[0]``, in scales; the first one is the empty tail."""
 
     has_mean: NDArray[np.bool_]
     log_prior: Floats
     cells: Floats
+    """Probability of each cell."""
     excess: Floats
-    """At ``ENDS``, as the second moment of the clipped distance."""
+    """Mean excess beyond each of ``ENDS``."""
     square: Floats
+    """Second moment of the distance, clipped at each of ``ENDS``."""
     survival: Floats
-    """On ``_TOPS``, as the integrals of S and x S from ``EDGES[0]`` on."""
+    """Probability S(x) beyond each x of ``_TOPS``."""
     area: Floats
+    """Integral of S from ``EDGES[0]`` to x."""
     moment: Floats
+    """Integral of x S from ``EDGES[0]`` to x."""
 
 
 @lru_cache(maxsize=1)
@@ -177,8 +188,8 @@ def bank() -> Bank:
         means.append(True)
     nothing = tuple(np.zeros_like(part) for part in rows[0])
     columns = [np.array(part) for part in zip(nothing, *rows, strict=True)]
-    chances = np.array([1.0, *(PRIOR.any_tail * w / sum(prior) for w in prior)])
-    return Bank(np.array([True, *means]), np.log(chances), *columns)
+    probabilities = np.array([1.0, *(PRIOR.any_tail * w / sum(prior) for w in prior)])
+    return Bank(np.array([True, *means]), np.log(probabilities), *columns)
 
 
 def stopped(family: Callable[[Floats, float], Floats], parameter: float, unit: float, stop: float, x: Floats) -> Floats:
@@ -214,13 +225,16 @@ class Posterior:
     kept: NDArray[np.intp]
     """Indices in the bank of the shapes that the counts do not rule out."""
     cells: Floats
-    """Cells of these shapes; below, their mean excesses, and whether they have a mean."""
+    """Probabilities of the cells, for each of these shapes."""
     excess: Floats
+    """Mean excess of each shape beyond each end."""
     has_mean: NDArray[np.bool_]
-    chance: Floats
+    probability: Floats
+    """Posterior probability of each shape."""
     share: Floats
-    """Share of all rows that belong to the shape, and its standard error."""
+    """Share of all rows that lie in the tail, if it has this shape."""
     error: Floats
+    """Standard error of ``share``."""
     unavoidable: Floats
     """Squared error that cannot be avoided even if the shape is known."""
 
@@ -230,8 +244,8 @@ class Posterior:
     ) -> Posterior:
         """From the counts of a tail's cells.
 
-        ``release_noise`` is that of a mean per unit of the interval's length, ``body`` the squared error of what is nearer,
-        and ``unseen`` means that no row of the side is visible.
+        ``release_noise`` is the standard deviation of a released mean per unit of the interval's length, ``body`` the squared
+        sampling error of the rows nearer than the tail. ``unseen`` says that no row of this side is visible.
         """
         points = np.zeros_like(counts)
         for _ in range(2):
@@ -239,11 +253,11 @@ class Posterior:
             expected = shape.model
             surplus = counts - expected
             octave = np.maximum(np.arange(len(counts)) - NEAR, 0)
-            sure = noise.threshold(places(len(counts), 2, RATES.surely * RATES.alone)[octave] + math.log(2) * octave)
-            odd = surplus > np.hypot(sure, 3 * _MISFIT * expected)
-            if not odd.any():
+            evidence = places(len(counts), 2, RATES.significant * RATES.no_bulk_factor)[octave] + math.log(2) * octave
+            unexplained = surplus > np.hypot(noise.threshold(evidence), 3 * _MISFIT * expected)
+            if not unexplained.any():
                 break
-            points = np.where(odd, surplus, points)
+            points = np.where(unexplained, surplus, points)
         return shape
 
     @classmethod
@@ -266,8 +280,8 @@ class Posterior:
         score, error = _evidence(cells, prior, height, counts, rows, noise)
         if unseen:
             score[1:] += math.log(PRIOR.hidden)
-        chance = np.exp(score - score.max())
-        chance /= chance.sum()
+        probability = np.exp(score - score.max())
+        probability /= probability.sum()
         share = height / rows
         share[0] = 0.0
         excess = shapes.excess[kept]
@@ -277,28 +291,28 @@ class Posterior:
         risk[0] = (release_noise * 0.5) ** 2
         error = np.minimum(error, height) / rows
         kinds = cells, excess, shapes.has_mean[kept]
-        return cls(seen, points, rows, noise, kept, *kinds, chance, share, error, risk.min(1) + body)
+        return cls(seen, points, rows, noise, kept, *kinds, probability, share, error, risk.min(1) + body)
 
     @property
     def least(self) -> float:
-        """Unavoidable error, harmonic mean over the shapes."""
-        return float(1 / np.sum(self.chance / self.unavoidable))
+        """Squared unavoidable error: the harmonic mean over the shapes."""
+        return float(1 / np.sum(self.probability / self.unavoidable))
 
     @cached_property
     def model(self) -> Floats:
-        """Expected counts of the shapes."""
-        return np.asarray((self.chance * self.share * self.rows) @ self.cells)
+        """Expected counts: the mean over the shapes."""
+        return np.asarray((self.probability * self.share * self.rows) @ self.cells)
 
     @property
     def no_mean(self) -> float:
         """Probability that the tail has no mean."""
-        return float(self.chance[~self.has_mean].sum())
+        return float(self.probability[~self.has_mean].sum())
 
     def tail(self, elsewhere: float) -> Tail:
         """Expectations over the shapes, weighted as in the docstring of the module; ``elsewhere`` is the unavoidable error of
         the other side."""
         rows = self.rows
-        weight = self.chance / (self.unavoidable + elsewhere) ** PRIOR.regret * self.has_mean
+        weight = self.probability / (self.unavoidable + elsewhere) ** PRIOR.regret * self.has_mean
         weight /= weight.sum() + TINY
         cells, excess = self._corrected
         mean, cells = weight @ excess, np.maximum(weight @ cells, 0.0)
@@ -319,10 +333,11 @@ class Posterior:
         )
 
     def _thin(self, cells: Floats) -> tuple[Floats, Floats]:
-        """Share of the rows that each cell holds besides the predicted ones, as expected, and the variance of its excess.
+        """Expected share of the rows in each cell that no shape predicts, and the variance of their excess beyond each end.
 
-        Some columns have a few far rows, a thousandth of all, that no shape predicts: a code such as 999, a second kind of claim.
-        One count seldom shows them; several together may.
+        Some columns have a few far rows, a thousandth of all: a code such as 999, or a second kind of claim. A single count is
+        seldom large enough to show them, but several counts together may be. So the hypothesis of no such rows is compared with
+        ``thin_patterns`` times ``thin_rows`` in the first cells beyond the visible tail.
         """
         b = self.noise.std / math.sqrt(2)
         visible = np.flatnonzero(cells * self.rows > self.noise.std)
@@ -330,6 +345,7 @@ class Posterior:
         cut = slice(beyond, beyond + _THIN.shape[1])
         surplus = (self.counts - self.points - cells * self.rows)[cut]
         extra, blur = b * _THIN[:, : surplus.size], np.array(PRIOR.valley * b)
+        # Log likelihood ratio of each pattern to no such rows.
         gain = (_length(surplus, blur) - _length(surplus - extra, blur)).sum(axis=1) / b
         weight = np.exp(gain - max(gain.max(), 0.0)) * PRIOR.thin / len(_THIN)
         weight /= (1 - PRIOR.thin) * math.exp(-max(gain.max(), 0.0)) + weight.sum()
@@ -340,18 +356,19 @@ class Posterior:
 
     @cached_property
     def _corrected(self) -> tuple[Floats, Floats]:
-        """Cells and excess beyond each end by shape: its prediction, corrected by the counts.
+        """Rows of each cell and excess beyond each end, for each shape: its prediction, corrected by the counts.
 
-        A count is weighted by the variance of the shape's error over that plus the noise; a point mass has full weight.
+        The correction is the difference of count and prediction, times the variance of the shape's error over the sum of this
+        variance and that of the noise. A point mass is corrected fully.
         """
         model = self.cells * self.share[:, None]
-        freedom = (_MISFIT * model) ** 2
-        trust = np.where(self.points > 0, 1.0, freedom / (freedom + (self.noise.std / self.rows) ** 2))
+        model_variance = (_MISFIT * model) ** 2
+        trust = np.where(self.points > 0, 1.0, model_variance / (model_variance + (self.noise.std / self.rows) ** 2))
         surplus = trust * (self.counts / self.rows - model)
         return model + surplus, self.excess * self.share[:, None] + surplus @ _CELL_EXCESS.T
 
     def _realized(self, weight: Floats) -> Floats:
-        """Second moment of the excess in a sample, cut where fewer than one in twenty samples has a row."""
+        """Second moment of the excess in a sample, without distances where fewer than one in twenty samples has a row."""
         shapes, kept = bank(), self.kept
         mass = np.maximum(self.share * self.rows, TINY)
         top = np.minimum((shapes.survival[kept] * mass[:, None] > PRIOR.realized).sum(1), len(_TOPS) - 1)
@@ -360,32 +377,36 @@ class Posterior:
         moment = np.maximum(shapes.moment[kept, top][:, None] - shapes.moment[kept, ends], 0.0)
         return np.asarray((weight * self.share) @ np.maximum(2 * (moment - ENDS * area), 0.0))
 
-    def doubt(self, used: Tail, end: int) -> Floats:
-        """Amounts by which the excess beyond ``ENDS[end]`` may be smaller and larger than the predicted one."""
+    def bias_bounds(self, used: Tail, end: int) -> Floats:
+        """By how much the excess beyond ``ENDS[end]`` may be smaller, and by how much it may be larger, than predicted."""
         excess = self._corrected[1][:, end]
-        chance = self.chance * self.has_mean
+        probability = self.probability * self.has_mean
         order = np.argsort(excess)
-        low, high = np.interp(PRIOR.doubt, np.cumsum(chance[order]) / chance.sum(), excess[order])
+        low, high = np.interp(PRIOR.bias_quantiles, np.cumsum(probability[order]) / probability.sum(), excess[order])
         return np.maximum([used.excess[end] - low, high - used.excess[end]], 0.0)
 
 
 class Tail(NamedTuple):
-    """For each end, in scales and per row of all: rows and mean excess beyond, its variance, moments of what is nearer."""
+    """What lies beyond and before each of ``ENDS``. Distances are in scales; means are over all rows of the column."""
 
     beyond: Floats
+    """Share of the rows beyond the end."""
     excess: Floats
+    """Mean excess beyond the end."""
     variance: Floats
+    """Variance of ``excess`` as an estimate."""
     lie: Floats
-    """The part of the variance that is due to how rows lie within their cells."""
+    """The part of the variance that is due to the unknown places of rows within their cells."""
     first: Floats
-    """First and second moment of the distance, clipped at the end, of rows in the tail."""
+    """First moment of the distance, clipped at the end, of rows in the tail."""
     square: Floats
+    """Second moment of it."""
     realized: Floats
     """Second moment of the excess in a sample."""
 
 
 def _reweighted(P: Floats, height: Floats, counts: Floats, rows: float, noise: CountNoise) -> Floats:
-    """A step of reweighted least squares for the mass of each shape with cells ``P``."""
+    """One step of iteratively reweighted least squares for the number of rows of each shape; ``P`` has the shapes' cells."""
     b = noise.std / math.sqrt(2)
     model = P * height[:, None]
     weight = P / _length(counts - model, _blur(model, b))
@@ -395,14 +416,14 @@ def _reweighted(P: Floats, height: Floats, counts: Floats, rows: float, noise: C
 def _evidence(
     P: Floats, log_prior: Floats, height: Floats, counts: Floats, rows: float, noise: CountNoise
 ) -> tuple[Floats, Floats]:
-    """Log evidence of each shape with cells ``P`` and its mass, and the standard error of the mass."""
+    """Log evidence of each shape with cells ``P`` and this number of rows (``height``), and the standard error of the number."""
     b = noise.std / math.sqrt(2)
     model = P * height[:, None]
     blur = _blur(model, b)
     variance = noise.std**2 + b * (blur - PRIOR.valley * b)
     score = log_prior - ((_length(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
     error = 1 / np.sqrt((P**2 / variance).sum(1) + TINY)
-    # The evidence of a shape includes a penalty for its free parameter, the mass.
+    # The evidence of a shape includes a penalty for its free parameter, the number of rows.
     score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3)))
     return score, error
 

@@ -56,7 +56,7 @@ def run_pilot(curator: Curator, data: PrivateData, groups: int = 1) -> Pilot | N
 
 def _with_doubts(spread: float, ends: Ends) -> tuple[float, float]:
     """A spread that allows for the largest plausible error of the predicted bias; infinite where a tail may have no mean."""
-    below, above = (math.hypot(spread, doubt / NORMAL) for doubt in (ends.doubt_below, ends.doubt_above))
+    below, above = (math.hypot(spread, bound / NORMAL) for bound in (ends.doubt_below, ends.doubt_above))
     return math.inf if ends.open_low else below, math.inf if ends.open_high else above
 
 
