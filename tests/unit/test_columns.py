@@ -17,7 +17,8 @@ from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES
 from fattail.columns.location import DENSE_GRID, GRID, OCTAVES, LocationGrid, find_locations, roundest
 from fattail.columns.looks import merged_octaves
-from fattail.columns.tails import ENDS, Posterior, bank
+from fattail.columns.tail_shapes import ENDS, bank
+from fattail.columns.tails import Posterior
 from fattail.privacy import Bounded, Curator, TopK
 from fattail.rows.data import PrivateData
 

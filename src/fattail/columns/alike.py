@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.location import OCTAVES
-from fattail.columns.tails import ABOVE, NEAR
+from fattail.columns.tail_shapes import ABOVE, NEAR
 
 Floats = NDArray[np.float64]
 

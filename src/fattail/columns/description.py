@@ -202,8 +202,8 @@ class ColumnDescription:
         center's magnitude.
         """
         if self.bulk is None:
-            return _evidence_alone(self.usual, self.center.is_integer(), windows, rate)
-        return _evidence_beyond(self.bulk, windows, rate, slope)
+            return evidence_without_bulk(self.usual, self.center.is_integer(), windows, rate)
+        return evidence_beyond_bulk(self.bulk, windows, rate, slope)
 
     def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
         """The last cell on these sides with a significant count, or with ``enough``; None if there is none.
@@ -290,7 +290,7 @@ class ColumnDescription:
 
 
 @lru_cache(maxsize=256)
-def _evidence_alone(usual: int, whole: bool, windows: int, rate: float) -> Floats:
+def evidence_without_bulk(usual: int, whole: bool, windows: int, rate: float) -> Floats:
     """``required_evidence`` of a column without a visible bulk."""
     k = np.arange(CELLS)
     far = np.minimum(np.abs(k - usual), CELLS - 1)
@@ -302,7 +302,7 @@ def _evidence_alone(usual: int, whole: bool, windows: int, rate: float) -> Float
 
 
 @lru_cache(maxsize=256)
-def _evidence_beyond(bulk: int, windows: int, rate: float, slope: float) -> Floats:
+def evidence_beyond_bulk(bulk: int, windows: int, rate: float, slope: float) -> Floats:
     """``required_evidence`` of a column with a visible bulk."""
     beyond = np.maximum(np.arange(CELLS) - bulk, 0)
     evidence = np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)

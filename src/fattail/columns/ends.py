@@ -18,7 +18,8 @@ from fattail.columns.alike import ALIKE, canceling, probability_alike
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES, TINY
 from fattail.columns.location import OCTAVES
-from fattail.columns.tails import ABOVE, ENDS, MIDDLE, NEAR, Posterior, Tail
+from fattail.columns.tail_shapes import ABOVE, ENDS, NEAR
+from fattail.columns.tails import MIDDLE, Posterior, Tail
 
 Floats = NDArray[np.float64]
 
