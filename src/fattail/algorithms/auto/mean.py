@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.parts.estimates import NORMAL, Estimate, noise_std, per_column
+from fattail.algorithms.parts.estimates import NORMAL, Estimate, noise_std, per_column, positive_bound
 from fattail.algorithms.parts.pilot import locations_alone
 from fattail.algorithms.registry import registered
 from fattail.columns import ColumnDescription, Ends, clipped_square, describe, plan_mean, settle_ends
@@ -59,8 +59,7 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
 
     columns, ends = settle_ends(curator, release, data, columns, counts, unit)
     low, high = np.array([(e.low, e.high) for e in ends]).T
-    # The length must be positive, also after rounding, because it scales the noise.
-    bound = np.maximum((high - low) / 2, np.maximum(np.maximum(np.abs(low), np.abs(high)) * 2.0**-50, 2.0**-140))
+    bound = positive_bound((high - low) / 2, np.maximum(np.abs(low), np.abs(high)))
     clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data, anchor=[c.center for c in columns])
     raw = curator.release(release, clipped.to(release.norm))
     noise = unit() * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or once under add-remove

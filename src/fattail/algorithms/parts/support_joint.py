@@ -42,7 +42,7 @@ class JointSupportDefaults:
     center_ratio: tuple[float, float] = (1.0, 80.0)
     """Centers within a multiple of the scale, computed in the same way, are about zero. Uniform columns had up to 2.5 with a
     noise of 0.05."""
-    odd: float = 0.05
+    may_differ: float = 0.05
     """Share of the columns that may differ: in one of 20 fits of d = s = 50, one of fifty units was noise."""
     sign_excess: float = 1.5
     """In a row that looks scaled, the numbers of positive and negative entries differ by at most this multiple of the root of
@@ -76,7 +76,7 @@ def columns_are_alike(units: ColumnUnits, noise: float) -> bool:
     farthest, widest = (clean + rate * noise for clean, rate in (DEFAULTS.center_ratio, DEFAULTS.unit_ratio))
     apart = np.exp(np.abs(np.log(scale / np.median(scale))))
     differ = (apart > widest) | (np.abs(center) > farthest * scale)
-    return bool(np.sum(differ) <= DEFAULTS.odd * scale.size)
+    return bool(np.sum(differ) <= DEFAULTS.may_differ * scale.size)
 
 
 def rows_look_scaled(curator: Curator, release: Gaussian, data: PrivateData) -> bool:
