@@ -82,7 +82,7 @@ class CloserRules:
     """Error of the excess between two ends, relative to the excess that the counts show, because groups differ."""
 
 
-RULES = CloserRules()
+CLOSER = CloserRules()
 
 
 def noise_of_all(curator: Curator, release: Noise, columns: int) -> CountNoise:
@@ -168,8 +168,8 @@ class _Side(NamedTuple):
         """From the counts of cells up to ``top``; ``reach`` is the distance of the wide end."""
         if not reach:
             return cls(*np.zeros((5, 1)))
-        step, rows, spread = top / RULES.cells, np.zeros(RULES.cells + 1), np.zeros(RULES.cells + 1)
-        stop, octave = RULES.cells, math.frexp(top)[1] - 2 + OCTAVES  # of the distances in the outer half of the cells
+        step, rows, spread = top / CLOSER.cells, np.zeros(CLOSER.cells + 1), np.zeros(CLOSER.cells + 1)
+        stop, octave = CLOSER.cells, math.frexp(top)[1] - 2 + OCTAVES  # of the distances in the outer half of the cells
         counted = dict(enumerate(column.counts[side].tolist()))
         while stop > 1:
             half = slice(stop // 2, stop)
@@ -177,7 +177,7 @@ class _Side(NamedTuple):
             stop, octave = stop // 2, octave - 1
         rows[-1:], spread[-1:] = _placed(noisy[-1:], 0.0, column.noise, fine)  # beyond all cells
         share = rows / column.rows
-        edges = step * np.arange(RULES.cells + 1)
+        edges = step * np.arange(CLOSER.cells + 1)
         beyond = np.cumsum(share[::-1])[::-1]
         excess = np.append(np.cumsum((step * (beyond[:-1] + beyond[1:]) / 2)[::-1])[::-1], 0.0)
         distance = np.append(edges[1:] - step / 2, reach)
@@ -223,7 +223,7 @@ def closer_ends(
     *Privacy.* A row, or the one value of a unit, is counted in one cell: the table moves by ``moves`` in l1. Proof:
     ``closer.proof.md``.
     """
-    chosen = [choose_ends(column, factor * noise) for factor in RULES.factors]
+    chosen = [choose_ends(column, factor * noise) for factor in CLOSER.factors]
     if groups > 1:
         chosen.append(_side_by_side(column, noise))
     center = column.center
@@ -231,7 +231,7 @@ def closer_ends(
         max(_octave_above(reach) for reach in reaches)
         for reaches in zip(*(_reaches(ends, center) for ends in chosen), strict=True)
     ]
-    noisy = curator.release(release, count(center, tops[0], tops[1], RULES.cells))
+    noisy = curator.release(release, count(center, tops[0], tops[1], CLOSER.cells))
     fine = CountNoise(curator.noise(release, moves), laplace=True)
     best = CloserEnds(chosen[0], 0.0), math.inf
     for ends in chosen:
@@ -240,7 +240,9 @@ def closer_ends(
                 _Side.of(column, k, top, reach, noisy[k], fine)
                 for k, (top, reach) in enumerate(zip(tops, _reaches(ends, center), strict=True))
             )
-            best = min(best, _moved_in(ends, center, up, down, noise, RULES.apart if groups > 1 else 0.0), key=lambda one: one[1])
+            best = min(
+                best, _moved_in(ends, center, up, down, noise, CLOSER.apart if groups > 1 else 0.0), key=lambda one: one[1]
+            )
     return best[0]
 
 
@@ -294,7 +296,7 @@ def _moved_in(ends: Ends, center: float, up: _Side, down: _Side, noise: float, a
         high=center + float(up.at[j]),
         bias=ends.bias + cut[0] - cut[1],
         bias_variance=ends.bias_variance
-        + RULES.trusted**2 * (cut[0] ** 2 + cut[1] ** 2)
+        + CLOSER.trusted**2 * (cut[0] ** 2 + cut[1] ** 2)
         + float(up.variance[j] + down.variance[i]),
         square=(float(up.square[j]), float(down.square[i])),
         # No row between two ends exceeds the nearer one by more than they are apart.
@@ -305,10 +307,10 @@ def _moved_in(ends: Ends, center: float, up: _Side, down: _Side, noise: float, a
 
 def _placed(noisy: Floats, total: float, rough: CountNoise, fine: CountNoise) -> tuple[Floats, Floats]:
     """Distribute about ``total`` rows of an octave over its cells by their noisy counts; also the variances of these numbers."""
-    sure = noisy > fine.threshold(math.log(2 * RULES.cells / RULES.sure))
+    sure = noisy > fine.threshold(math.log(2 * CLOSER.cells / CLOSER.sure))
     rows, variance = np.where(sure, noisy, 0.0), np.where(sure, fine.std**2, 0.0)
     rest, others = total - float(rows.sum()), int(np.sum(~sure))
-    if others and rest > RULES.rest * math.hypot(rough.std, math.sqrt(sure.sum()) * fine.std):
+    if others and rest > CLOSER.rest * math.hypot(rough.std, math.sqrt(sure.sum()) * fine.std):
         rows[~sure] = on_simplex(noisy[~sure], rest)
         variance[~sure] = min(fine.std**2, rest**2 / others)
     return rows, variance

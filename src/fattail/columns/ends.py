@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from fattail.columns.alike import ALIKE, canceling, probability_alike
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES, TINY
 from fattail.columns.location import OCTAVES
+from fattail.columns.sides import ScaledTail, Side, TwoTails, fit_tails
 from fattail.columns.tail_shapes import ABOVE, ENDS, NEAR
-from fattail.columns.tails import MIDDLE, Posterior, Tail
+from fattail.columns.tails import MIDDLE, Posterior
 
 Floats = NDArray[np.float64]
 
@@ -43,8 +44,6 @@ class EndRules:
     coarse: float = 1.5
     """In a column that is not smooth, the second moment is increased by this many such standard deviations, because all of a few
     values may be at the outer edges of their octaves."""
-    hidden_body: float = 0.1
-    """Probability that a side without visible rows has rows near the center."""
     hidden_rows: float = 8.0
     """Largest number of rows that the noise of a count may hide, in scales of the noise."""
     hidden_share: float = 0.04
@@ -57,8 +56,6 @@ class EndRules:
     are 20 % narrower, but 2 of 1,800 fits are farther off than that."""
     factor: tuple[float, float] = (0.7, 1.45)
     """Lower and upper end of an octave, relative to its middle."""
-    beyond_hard_end: float = 0.002
-    """Probability that as many rows as the noise may hide lie just beyond an abrupt end."""
     worth: float = 0.5
     """A cell is counted again if its possible rows change the mean by more than this many standard errors."""
     no_mean: float = 0.02
@@ -105,30 +102,6 @@ class Ends(NamedTuple):
         return self.high > self.low
 
 
-class Side(NamedTuple):
-    """One side of a column."""
-
-    scale: float
-    """The distance that is the unit of the tail."""
-    cells: Floats
-    """Counts of the tail, from ``NEAR`` octaves below the scale on."""
-    body: Floats
-    """Counts of the octaves nearer to the center."""
-    middles: Floats
-    """Mean distances of the rows of these octaves."""
-
-    @classmethod
-    def of(cls, column: ColumnDescription, side: int, start: int) -> Side:
-        first = start - NEAR
-        padded = np.pad(column.counts[side], (NEAR, ABOVE + 1))[start : start + NEAR + ABOVE + 1]
-        near = max(first, 0)
-        middles = MIDDLE * np.exp2(np.arange(near) - OCTAVES)
-        return cls(2.0 ** (start - OCTAVES), padded, column.counts[side, :near], middles)
-
-    def body_moment(self, power: int) -> float:
-        return float(np.maximum(self.body, 0.0) @ self.middles**power)
-
-
 # Squares of very large and very small numbers overflow or underflow here, without a warning.
 @np.errstate(all="ignore")
 def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
@@ -142,30 +115,14 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     release_noise : float
         Standard deviation of the released mean per unit of the interval's length.
     """
-    found = _two_tails(column, release_noise)
+    found = fit_tails(column, release_noise)
     if found is None:
         at = 0.0 if column.center_is_noise else column.center
         doubtful = np.array([column.possible(side, 0.0, np.zeros(CELLS)) > 0 for side in (0, 1)]) & (not column.center_is_noise)
         return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False, True)
-    sides, posteriors, (up, down), places, common, guessed = found
+    sides, posteriors, (up, down), places, _, guessed = found
     rows, noise = column.rows, column.noise
-    bias = up.excess - down.excess[:, None]
-    variance = up.variance + down.variance[:, None]
-    alike: Any = 0.0
-    if common:
-        alike = probability_alike(column, places[0]) * canceling(column, up.at, down.at)
-        both = (up.excess + down.excess) / 2
-        relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
-        canceled = both - both[:, None]
-        skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
-        even = canceled + skew
-        variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
-        variance += alike * (
-            canceled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
-        )
-        # Equal tails cancel only around the median; the center may be off by some rows.
-        variance += alike * (column.off_center * (up.beyond + down.beyond[:, None])) ** 2
-        bias = (1 - alike) * bias + alike * even
+    bias, variance, canceled = _bias_of_pairs(column, found)
     near = sum(s.body_moment(2) for s in sides) / rows
     square = up.square + down.square[:, None] + near
     length = up.at + down.at[:, None]
@@ -173,8 +130,9 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     cut = (up.beyond > RULES.largest_cut) | (down.beyond > RULES.largest_cut)[:, None]
     error = np.where(cut & ~(cut.all()), np.inf, error)
     i, j = (int(k) for k in np.unravel_index(np.argmin(error), error.shape))
+    # How far off the bias may be: by the posterior of the tails, by rows that unclear counts may be, and by hidden rows.
     bounds_up, bounds_down = _bias_bounds(posteriors[0], up, j, sides[0]), _bias_bounds(posteriors[1], down, i, sides[1])
-    alike = float(alike[i, j]) if common else 0.0
+    alike = float(canceled[i, j])
     low, high = (1 - alike) * np.hypot(bounds_up, bounds_down[::-1])
     outside = [
         (0, float(up.at[j]), _expected(posteriors[0], places[0])),
@@ -206,6 +164,32 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     )
 
 
+def _bias_of_pairs(column: ColumnDescription, found: TwoTails) -> tuple[Floats, Floats, Floats]:
+    """For each pair of ends: the bias, its variance, and the probability that the excesses beyond the two ends cancel.
+
+    With this probability the bias is that of two equal tails with a small difference, otherwise the difference of the two
+    predicted excesses; the variance is that of this mixture.
+    """
+    up, down = found.tails
+    bias, variance = up.excess - down.excess[:, None], up.variance + down.variance[:, None]
+    if not found.common:
+        return bias, variance, np.zeros_like(bias)
+    alike = probability_alike(column, found.places[0]) * canceling(column, up.at, down.at)
+    # Of two equal tails, the best estimate of the excess is the mean of both.
+    both = (up.excess + down.excess) / 2
+    relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
+    left = both - both[:, None]
+    skew, skew_variance = _small_difference(found.sides, found.posteriors, column.rows, column.noise.std)
+    even = left + skew
+    variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
+    variance += alike * (
+        left**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
+    )
+    # Equal tails cancel only around the median; the center may be off by some rows.
+    variance += alike * (column.off_center * (up.beyond + down.beyond[:, None])) ** 2
+    return (1 - alike) * bias + alike * even, variance, alike
+
+
 @np.errstate(all="ignore")
 def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[float, float]:
     """A distance at which to clip both sides: that with the smallest expected squared error of a mean without correction.
@@ -213,7 +197,7 @@ def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[floa
     Returns the distance, and the standard deviation of sampling and bias together; zero and infinity if no row besides the
     center is visible.
     """
-    found = _two_tails(column, release_noise)
+    found = fit_tails(column, release_noise)
     if found is None or found.guessed:
         return 0.0, math.inf
     distances = np.union1d(*(side.at for side in found.tails))
@@ -233,107 +217,7 @@ def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[floa
     return float(distances[best]), math.sqrt(float(square[best]))
 
 
-class _TwoTails(NamedTuple):
-    """Both sides of a column, and their tails in the unit of the column; the upper one first."""
-
-    sides: list[Side]
-    posteriors: list[Posterior]
-    tails: tuple[_At, _At]
-    places: list[int]
-    """Octaves of the tails' scales."""
-    common: bool
-    """Whether both scales are about the same."""
-    guessed: bool
-
-
-def _two_tails(column: ColumnDescription, release_noise: float) -> _TwoTails | None:
-    """Fit the tails of a column; None if no row besides the center is visible, or noise selected the center."""
-    starts = [column.tail_start((0,)), column.tail_start((1,))]
-    if starts == [None, None]:
-        starts = [column.tail_start((0, 1))] * 2
-    guessed = starts == [None, None]
-    if guessed:
-        starts = column.guessed_starts()
-    if starts == [None, None] or column.center_is_noise:
-        return None
-    common = None not in starts and abs(starts[0] - starts[1]) <= 1  # type: ignore[operator]
-    seen = [s for s in starts if s is not None]
-    unseen = [s is None for s in starts]
-    places = [max(seen) if common or s is None else s for s in starts]
-    sides = [Side.of(column, k, place) for k, place in enumerate(places)]
-    posteriors = []
-    for side, hidden in zip(sides, unseen, strict=True):
-        within = side.body_moment(2) / side.scale**2 / column.rows**2 + TINY
-        posteriors.append(Posterior.of(side.cells, column.rows, column.noise, release_noise, within, hidden))
-    least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
-    up, down = (_absolute(posteriors[k].tail(least[1 - k] / sides[k].scale ** 2), sides[k], column, unseen[k]) for k in (0, 1))
-    up, down = (_with_hard_end(at, column, k, release_noise) for k, at in enumerate((up, down)))
-    return _TwoTails(sides, posteriors, (up, down), places, common, guessed)
-
-
-class _At(NamedTuple):
-    """A tail in its scale, and the same numbers in the unit of the column, for the ends at distances ``at`` from the center."""
-
-    tail: Tail
-    at: Floats
-    beyond: Floats
-    excess: Floats
-    variance: Floats
-    lie: Floats
-    first: Floats
-    square: Floats
-    realized: Floats
-
-
-def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -> _At:
-    """A tail in the column's unit. A side without visible rows may also be cut at the center itself."""
-    s, rows = side.scale, column.rows
-    parts = [
-        s * ENDS,
-        tail.beyond,
-        s * tail.excess,
-        s**2 * tail.variance,
-        s**2 * tail.lie,
-        s * tail.first,
-        s**2 * tail.square,
-        s**2 * tail.realized,
-    ]
-    if unseen:
-        body = float(side.body @ side.middles) / rows
-        error = column.noise.std * float(np.sqrt(np.sum(side.middles**2))) / rows
-        excess = parts[2][0] + s * ENDS[0] * tail.beyond[0] + max(body, 0.0)
-        first = [
-            0.0,
-            tail.beyond[0],
-            excess,
-            parts[3][0] + RULES.hidden_body * error**2,
-            parts[4][0],
-            0.0,
-            0.0,
-            parts[7][0],
-        ]
-        parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
-    return _At(tail, *parts)
-
-
-def _with_hard_end(side: _At, column: ColumnDescription, above_or_below: int, release_noise: float) -> _At:
-    """Move the candidate at the outer edge of an octave to the abrupt end of its rows, if that reduces the squared noise by more
-    than the squared bias that it may add."""
-    end = column.hard_ends[above_or_below]
-    if end is None:
-        return side
-    at = int(np.argmin(np.abs(side.at - 2.0 ** (end.octave + 1 - OCTAVES))))
-    moved = max(float(side.at[at]) - end.distance, 0.0)
-    cut = RULES.beyond_hard_end * (min(float(side.beyond[at]), column.noise.std / column.rows) * moved) ** 2
-    if not (moved * release_noise) ** 2 > cut:
-        return side
-    nearer, variance = side.at.copy(), side.variance.copy()
-    nearer[at] -= moved
-    variance[at] += cut
-    return side._replace(at=nearer, variance=variance)
-
-
-def _bias_bounds(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
+def _bias_bounds(posterior: Posterior, at: ScaledTail, end: int, side: Side) -> Floats:
     """By how much the excess beyond an end may be smaller and larger than predicted, in the unit of the column."""
     return side.scale * posterior.bias_bounds(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
 
