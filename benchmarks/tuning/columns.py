@@ -4,10 +4,10 @@
 
 The first argument names a constant of `fattail.columns.plan.SHARES`, `fattail.columns.location.GRID` (or `DENSE_GRID`),
 `fattail.columns.description.READING`, `fattail.columns.looks.LOOKS`, `fattail.columns.closer.HARD`,
-`fattail.columns.evidence.RATES`, `fattail.columns.alike.ALIKE`,
-`fattail.columns.ends.RULES` or `fattail.columns.tails.PRIOR`; the others are values to try. For each value it prints, over
-the laws ``column_laws.TUNING`` (never those of the reports), by range of n epsilon: the geometric mean of the error over a tuned
-clip's, the median width, average coverages, and how many cells cover less than .9 or have an error above 1.5.
+`fattail.columns.evidence.RATES`, `fattail.columns.alike.ALIKE`, `fattail.columns.sides.SIDES`, `fattail.columns.ends.RULES` or
+`fattail.columns.tail_shapes.PRIOR`; the others are values to try. For each value it prints, over the laws
+``column_laws.TUNING`` (never those of the reports), by range of n epsilon: the geometric mean of the error over a tuned clip's,
+the median width, average coverages, and how many cells cover less than .9 or have an error above 1.5.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from column_laws import TUNING
 from columns import cells
-from fattail.columns import alike, closer, description, ends, evidence, location, looks, plan, tails
+from fattail.columns import alike, closer, description, ends, evidence, location, looks, plan, sides, tail_shapes, tails
 
 HOMES = {
     "SHARES": plan,
@@ -34,7 +34,8 @@ HOMES = {
     "RATES": evidence,
     "ALIKE": alike,
     "RULES": ends,
-    "PRIOR": tails,
+    "SIDES": sides,
+    "PRIOR": tail_shapes,
 }
 CELLS = (
     (300, 2.0),
@@ -53,11 +54,11 @@ RANGES = ((0, 700), (700, 2_000), (2_000, 20_000), (20_000, 1e9))
 def set_constant(name: str, value: float) -> None:
     home, field = name.split(".")
     changed = dataclasses.replace(getattr(HOMES[home], home), **{field: value})
-    for module in (*HOMES.values(), description):  # whoever imported it holds it under the same name
+    for module in (*HOMES.values(), tails):  # whoever imported it holds it under the same name
         if hasattr(module, home):
             setattr(module, home, changed)
-    evidence.places.cache_clear()
-    tails.bank.cache_clear()
+    for cached in (evidence.places, tail_shapes.bank, description.evidence_without_bulk, description.evidence_beyond_bulk):
+        cached.cache_clear()
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fattail
 from fattail import DPSparseClassifier, DPSparseRegressor, UtilityWarning, audit
-from fattail.algorithms.parts.support_fit import Fit
+from fattail.algorithms.parts.support_fit import SupportFit
 from fattail.algorithms.parts.support_joint import columns_are_alike
 from fattail.columns.units import ColumnUnits
 from fattail.losses import Logistic
@@ -255,7 +255,7 @@ def test_steps_do_not_run_away_on_columns_with_heavy_tails():
 
 
 def test_estimates_are_averaged_by_precision_unless_they_disagree():
-    fit = Fit(Logistic(), np.ones(5), 1.0, fit_intercept=True)
+    fit = SupportFit(Logistic(), np.ones(5), 1.0, fit_intercept=True)
     fit.add(np.array([1, 4]))
     fit.learn(np.array([1.0, 2.0, 0.0]), 0.04 * np.eye(3))
     fit.learn(np.array([1.1, 1.9, 0.1]), 0.01 * np.eye(3))
@@ -266,7 +266,7 @@ def test_estimates_are_averaged_by_precision_unless_they_disagree():
 
 
 def test_new_columns_leave_what_is_known_of_the_others():
-    fit = Fit(Logistic(), np.ones(5), 1.0, fit_intercept=True)
+    fit = SupportFit(Logistic(), np.ones(5), 1.0, fit_intercept=True)
     fit.add(np.array([1, 4]))
     fit.learn(np.array([1.0, 2.0, 3.0]), np.diag([1.0, 0.5, 0.25]))
     fit.add(np.array([2]))
@@ -278,7 +278,7 @@ def test_new_columns_leave_what_is_known_of_the_others():
 
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1e250])
 def test_no_noise_is_too_small_or_too_large_to_learn_from(size):
-    fit = Fit(Logistic(), np.ones(2), 1.0, fit_intercept=False)
+    fit = SupportFit(Logistic(), np.ones(2), 1.0, fit_intercept=False)
     fit.add(np.array([0, 1]))
     for _ in range(2):
         fit.learn(np.array([1.0, -1.0]), np.diag([size, 1.0]))

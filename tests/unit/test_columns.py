@@ -17,7 +17,8 @@ from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES
 from fattail.columns.location import DENSE_GRID, GRID, OCTAVES, LocationGrid, find_locations, roundest
 from fattail.columns.looks import merged_octaves
-from fattail.columns.tails import ENDS, Posterior, bank
+from fattail.columns.tail_shapes import ENDS, bank
+from fattail.columns.tails import Posterior
 from fattail.privacy import Bounded, Curator, TopK
 from fattail.rows.data import PrivateData
 
@@ -76,7 +77,7 @@ def test_noise_alone_is_seen_as_rarely_as_stated() -> None:
     for _ in range(600):
         column = ColumnDescription(1000, 0.0, 0.0, 1000.0, rng.laplace(0, 7.0, (2, CELLS)), noise)
         seen += any(column.reach(sides) is not None for sides in ((0,), (1,), (0, 1)))
-    assert seen / 600 < 3 * RATES.surely * RATES.alone + 0.02  # three ways to look
+    assert seen / 600 < 3 * RATES.significant * RATES.no_bulk_factor + 0.02  # three ways to look
 
 
 @pytest.mark.parametrize("laplace", [True, False])
@@ -170,7 +171,7 @@ def test_beyond_the_bulk_noise_is_seen_as_rarely_as_stated() -> None:
         reaches = [column.reach((side,)) or 0 for side in (0, 1)]
         seen += sum(cell > last for cell in reaches)
         far += sum(cell > last + 5 for cell in reaches)
-    assert seen / 800 < RATES.surely
+    assert seen / 800 < RATES.significant
     assert far / 800 < 0.01
 
 

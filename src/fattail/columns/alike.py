@@ -1,4 +1,8 @@
-"""Whether the two tails of a column are alike, so that what clipping cuts off cancels. Public arithmetic only."""
+"""Whether the two tails of a column have the same law. Public arithmetic only.
+
+If they have, clipping both at the same distance cuts off as much above as below, so that the mean is not biased: the two
+excesses cancel.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from scipy.special import ndtr
 
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.location import OCTAVES
-from fattail.columns.tails import ABOVE, NEAR
+from fattail.columns.tail_shapes import ABOVE, NEAR
 
 Floats = NDArray[np.float64]
 
@@ -20,28 +24,32 @@ Floats = NDArray[np.float64]
 class AlikeRules:
     """Constants of the comparison.
 
-    ``symmetry``, ``alike`` and ``unlike`` are those of the previous default mean. The others were set by hand on
+    ``symmetry``, ``alike`` and ``unlike`` are those of the default mean before commit b4b179c. The others were set by hand on
     ``column_laws.TUNING``; each can be tried with ``benchmarks/tuning/columns.py``.
     """
 
     symmetry: float = 3.0
     """Prior odds that the two tails are alike."""
     alike: float = 0.015
-    """Relative difference of the counts of two tails that are alike."""
+    """Standard deviation of the relative difference of the counts of two tails that are alike."""
     unlike: float = 0.55
-    """Relative difference of the counts of two tails that are not alike."""
+    """The same for two tails that are not alike."""
     level: float = 0.65
-    """In a smooth column that has no rows beyond an octave, the octave holds less than this multiple of the one before (a
-    normal law: at most .61)."""
+    """If a smooth column has no rows beyond an octave, this octave holds less than this multiple of the rows of the octave before
+    it (a normal law: at most .61)."""
     beyond: float = 0.06
-    """A heavy tail, of index at most four, has at least this multiple of an octave's rows in the next one."""
+    """In a heavy tail, of index at most four, each octave holds at least this multiple of the rows of the octave before it."""
 
 
 ALIKE = AlikeRules()
 
 
 def probability_alike(column: ColumnDescription, start: int) -> float:
-    """Posterior probability that both tails have the same law, by the counts of all cells from the end of the body on."""
+    """Posterior probability that both tails have the same law, from the counts of all cells beyond the body of the column.
+
+    ``start`` is the octave of the tails' scale. The difference of two counts is compared with its variance under both
+    hypotheses: noise, sampling and an error of the center, and if the tails differ, a fraction of the rows in addition.
+    """
     first = max(start - NEAR - 2, 0)
     counts = column.counts[:, first : min(start + ABOVE + 1, CELLS)]
     both = np.maximum(counts.sum(0), 0.0)
@@ -56,10 +64,12 @@ def probability_alike(column: ColumnDescription, start: int) -> float:
 
 
 def canceling(column: ColumnDescription, up: Floats, down: Floats) -> Floats:
-    """Probability that rows beyond two ends cancel if both tails have the same counts, for each pair of ends.
+    """For each pair of ends, the probability that the excesses beyond them cancel if both tails have the same counts.
 
-    Rows of a smooth tail lie alike within their octave. Masses at a floor and a ceiling do not: one may be at the inner and
-    the other at the outer edge. They show as a last octave that is as full as the one before, with nothing beyond it.
+    In two smooth tails with the same counts, the rows of an octave also lie at the same places. Point masses at a floor and at a
+    ceiling need not: in the same octave, one may lie at the inner edge and the other at the outer edge. Such masses are likely if
+    the last octave with rows is as full as the one before it and the next one is empty. Then two ends of which the nearer lies
+    within this octave cut off different amounts.
     """
     last = column.reach((0, 1))
     if last is None or not 0 < last < CELLS - 1:

@@ -1,18 +1,18 @@
 """A closer look at the ends of a column, in equal cells.
 
-Counts by octave say that rows lie up to some distance, or up to half of it: an answer that is yes or no, a label, a year or a
-capped amount would be clipped up to twice as far out as its last value. So rows are counted in equal cells, too. There are two
-such looks, because their budgets differ.
+Counts by octave show the last octave with rows, but not where within this octave the rows end. So a 0/1 answer, a label, a year
+or a capped amount would be clipped up to twice as far out as its last value. Therefore rows are also counted in equal cells.
+There are two functions for this, because budgets are used differently.
 
-``find_hard_ends`` is for means. The budget of a clipped mean may be split after the first look: if the last octave of a side
-holds so many rows that a small part of the budget shows where they end, the parts of this octave are counted. It finds abrupt
-ends only, and costs nothing elsewhere.
+``find_hard_ends`` is for means. The release of a clipped mean may be split after the first counts: if the last octave of a side
+holds so many rows that a small part of the budget shows where they end, equal parts of this octave are counted. This finds
+abrupt ends only, and costs nothing where there is none.
 
-``closer_ends`` is for groups: a table of equal cells up to ends that are wide enough to cut off hardly anything. Counts of cells
-that surely hold rows are used as they are. The other rows of an octave, as many as the first
-look counted, are spread over its other cells. Ends then move in as far as nothing lies beyond. With several groups, ends may not
-rely on two tails that make up for each other: they do in the column, and not in a group that lies to one side. So ends are also
-chosen side by side, and cutting off rows has a price.
+``closer_ends`` is for groups: it releases a table of equal cells, up to ends so wide that they
+cut off hardly anything. Counts of cells that certainly hold rows are used as they are. The other rows of an octave, by its count
+in the description, are spread over its other cells. The ends then move inwards as long as almost no rows lie beyond them. With
+several groups, ends must not rely on excesses above and below that cancel: they cancel in the column, but not in a group that
+lies to one side. So ends are also chosen for each side by itself, and rows that are cut off have a price.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class HardEndRules:
     ``benchmarks/tuning/columns.py``."""
 
     fine: int = 16
-    """Parts of an octave: an end lies at most a sixteenth of its distance too far."""
+    """Number of parts of an octave. An end is at most a sixteenth of its distance too far out."""
     fine_rate: float = 0.05
     """Probability that noise alone is significant in some part of an octave."""
     windows: tuple[int, ...] = (1, 2, 4)
     """Numbers of neighboring parts whose sums are tested."""
     abrupt: float = 20.0
-    """Rows end abruptly if the last visible ones are this many times the threshold. In counts of events (Poisson), a value is at
-    most this many times as frequent as the next one, unless the next one is visible as an octave of its own."""
+    """Rows end abruptly if the count of the last visible parts is this many times the threshold. In counts of events (Poisson) a
+    value is at most this many times as frequent as the next one, unless the next one is visible in an octave of its own."""
     last_part: float = 0.35
     """Expected share of the last octave's rows that lie in its last part with rows."""
     resolved: float = 2.0**-30
@@ -63,29 +63,30 @@ HARD = HardEndRules()
 
 @dataclass(frozen=True)
 class CloserRules:
-    """Constants of the look for groups. Compared on ``column_laws.TUNING``, as ``benchmarks/results/groups.md`` tells."""
+    """Constants of ``closer_ends``. Compared on ``column_laws.TUNING``; the figures are in ``benchmarks/results/groups.md``."""
 
     cells: int = 64
-    """Cells on either side, a power of two: an end is at most 1/32 of its distance too far out. 32 to 256 do as well."""
+    """Number of cells on either side, a power of two. An end is at most 1/32 of its distance too far out. 32 to 256 cells are as
+    good."""
     factors: tuple[float, ...] = (1.0, 0.5)
-    """Ends are also chosen as if noise were smaller by such a factor: the wider ones cut off less."""
+    """Ends are chosen for the noise times each of these factors. Less noise gives wider ends, which cut off less."""
     apart: float = 0.15
-    """Price of rows that are cut off, in standard deviations of the column: groups may be half of one apart, and the effect of
-    ends on their distance is known up to 0.3 of it. What two alike tails hide cancels in the column, and not in a group that
-    lies to one side."""
+    """The share of the rows that two ends cut off, times this, times the standard deviation of the column, counts as an error.
+    Groups are assumed to be half a standard deviation apart, and 0.3 of the effect of cut-off rows on that distance to stay
+    unknown: 0.5 times 0.3. Excesses of two alike tails cancel in the column, but not in a group that lies to one side."""
     sure: float = 0.05
-    """Chance that noise shows rows in one of the cells."""
+    """Probability that noise alone is taken for rows in any of the cells."""
     rest: float = 3.0
-    """Standard errors that the number of an octave's other rows must exceed; below, there are none."""
+    """The other rows of an octave are taken to be none if their number is below this many standard errors."""
     trusted: float = 0.5
-    """Relative error of the excess that the second look shows: groups differ."""
+    """Error of the excess between two ends, relative to the excess that the counts show, because groups differ."""
 
 
-RULES = CloserRules()
+CLOSER = CloserRules()
 
 
 def noise_of_all(curator: Curator, release: Noise, columns: int) -> CountNoise:
-    """Count noise if a whole release were spent on these columns."""
+    """Noise of counts if the whole release were spent on counts of so many columns."""
     size = 2.0 * columns if release.norm == "l1" else math.sqrt(2.0 * columns)
     return CountNoise(curator.noise(release, size), isinstance(release, Laplace))
 
@@ -104,11 +105,11 @@ def find_hard_ends(
     rows = np.array(
         [[0.0 if k is None else c.counts[s, k] for s, k in enumerate(ks)] for c, ks in zip(columns, last, strict=True)]
     )
-    doubt = math.log(len(HARD.windows) * (HARD.fine + 1) / HARD.fine_rate)
-    # Of all columns that could be looked at; those that would need too much of the budget are left out.
+    evidence = math.log(len(HARD.windows) * (HARD.fine + 1) / HARD.fine_rate)
+    # The fraction of the release that each side needs if all columns are counted. Sides that need too much are left out.
     whole = noise_of_all(curator, release, len(columns))
     power = 1 if whole.laplace else 2
-    needed = (HARD.abrupt * float(whole.threshold(doubt)) / np.maximum(HARD.last_part * rows, 1.0)) ** power
+    needed = (HARD.abrupt * float(whole.threshold(evidence)) / np.maximum(HARD.last_part * rows, 1.0)) ** power
     octave = np.array([[0 if k is None else k for k in ks] for ks in last])
     center = np.array([column.center for column in columns])
     unit = np.exp2(octave - OCTAVES)
@@ -122,7 +123,7 @@ def find_hard_ends(
     found = list(columns)
     for j, s, parts in zip(where.tolist(), side.tolist(), noisy, strict=True):
         ends = list(found[j].hard_ends)
-        ends[s] = _hard_end(parts, noise, int(octave[j, s]), doubt)
+        ends[s] = _hard_end(parts, noise, int(octave[j, s]), evidence)
         found[j] = found[j] if ends == [None, None] else replace(found[j], hard_ends=(ends[0], ends[1]))
     return found
 
@@ -135,12 +136,12 @@ def _parts(data: PrivateData, columns: NDArray[np.intp], center: Floats, unit: F
     return np.where(side[:, None] == 0, counts, counts[:, ::-1])
 
 
-def _hard_end(counts: Floats, noise: CountNoise, octave: int, doubt: float) -> HardEnd | None:
-    """The outer end of the last part with visible rows, if they are many."""
+def _hard_end(counts: Floats, noise: CountNoise, octave: int, evidence: float) -> HardEnd | None:
+    """The outer edge of the last part with visible rows, if these are many times the threshold."""
     last, strength = -1, 0.0
     for length in HARD.windows:
         # Only beyond the parts that are significant already, so that no sum is significant because of one of its parts alone.
-        beyond, least = counts[last + 1 :], float(noise.threshold(doubt, length))
+        beyond, least = counts[last + 1 :], float(noise.threshold(evidence, length))
         sums = np.convolve(beyond, np.ones(length), "valid") if beyond.size >= length else np.zeros(0)
         seen = np.flatnonzero(sums > least)
         if seen.size:
@@ -150,15 +151,15 @@ def _hard_end(counts: Floats, noise: CountNoise, octave: int, doubt: float) -> H
 
 
 class _Side(NamedTuple):
-    """Candidate ends of one side by their distance from the center, the last one wide, and what each cuts off."""
+    """Candidate ends of one side, by distance from the center, and what each cuts off. The last candidate is the wide end."""
 
     at: Floats
     excess: Floats
-    """Mean excess of the rows between an end and the wide one."""
+    """Mean excess that an end cuts off in addition to the wide end."""
     square: Floats
     """Second moment of the distance, clipped at the end."""
     variance: Floats
-    """Variance of the excess: noise of the cells, and rows too few to be told from none."""
+    """Variance of the excess: from the noise of the cells, and from rows too few to be visible."""
     beyond: Floats
     """Share of the rows beyond the end."""
 
@@ -167,8 +168,8 @@ class _Side(NamedTuple):
         """From the counts of cells up to ``top``; ``reach`` is the distance of the wide end."""
         if not reach:
             return cls(*np.zeros((5, 1)))
-        step, rows, spread = top / RULES.cells, np.zeros(RULES.cells + 1), np.zeros(RULES.cells + 1)
-        stop, octave = RULES.cells, math.frexp(top)[1] - 2 + OCTAVES  # of the distances in the outer half of the cells
+        step, rows, spread = top / CLOSER.cells, np.zeros(CLOSER.cells + 1), np.zeros(CLOSER.cells + 1)
+        stop, octave = CLOSER.cells, math.frexp(top)[1] - 2 + OCTAVES  # of the distances in the outer half of the cells
         counted = dict(enumerate(column.counts[side].tolist()))
         while stop > 1:
             half = slice(stop // 2, stop)
@@ -176,7 +177,7 @@ class _Side(NamedTuple):
             stop, octave = stop // 2, octave - 1
         rows[-1:], spread[-1:] = _placed(noisy[-1:], 0.0, column.noise, fine)  # beyond all cells
         share = rows / column.rows
-        edges = step * np.arange(RULES.cells + 1)
+        edges = step * np.arange(CLOSER.cells + 1)
         beyond = np.cumsum(share[::-1])[::-1]
         excess = np.append(np.cumsum((step * (beyond[:-1] + beyond[1:]) / 2)[::-1])[::-1], 0.0)
         distance = np.append(edges[1:] - step / 2, reach)
@@ -192,15 +193,15 @@ SideCounts = Callable[[float, float, float, int], Bounded]
 
 
 class CloserEnds(NamedTuple):
-    """Ends, and the share of the rows that they cut off."""
+    """Ends for groups, and the share of the rows that they cut off."""
 
     ends: Ends
     beyond: float
 
 
 def candidate_ends(column: ColumnDescription, noise: float, groups: int) -> list[Ends]:
-    """Ends that come into question; ``noise`` and ``groups`` as for `closer_ends`."""
-    chosen = [choose_ends(column, factor * noise) for factor in RULES.factors]
+    """Wide ends that `closer_ends` chooses from; ``noise`` and ``groups`` have the same meaning."""
+    chosen = [choose_ends(column, factor * noise) for factor in CLOSER.factors]
     return [*chosen, _side_by_side(column, noise)] if groups > 1 else chosen
 
 
@@ -234,14 +235,15 @@ def closer_ends(
 
     Notes
     -----
-    *Privacy.* A row (a voice) is counted in one cell: the table moves by ``moves`` in l1. Proof: ``closer.proof.md``.
+    *Privacy.* A row, or the one value of a unit, is counted in one cell: the table moves by ``moves`` in l1. Proof:
+    ``closer.proof.md``.
     """
     center = column.center
     tops = [
         max(_octave_above(reach) for reach in reaches)
         for reaches in zip(*(_reaches(ends, center) for ends in chosen), strict=True)
     ]
-    noisy = curator.release(release, count(center, tops[0], tops[1], RULES.cells))
+    noisy = curator.release(release, count(center, tops[0], tops[1], CLOSER.cells))
     fine = CountNoise(curator.noise(release, moves), laplace=True)
     best = CloserEnds(chosen[0], 0.0), math.inf
     for ends in chosen:
@@ -250,14 +252,17 @@ def closer_ends(
                 _Side.of(column, k, top, reach, noisy[k], fine)
                 for k, (top, reach) in enumerate(zip(tops, _reaches(ends, center), strict=True))
             )
-            best = min(best, _moved_in(ends, center, up, down, noise, RULES.apart if groups > 1 else 0.0), key=lambda one: one[1])
+            best = min(
+                best, _moved_in(ends, center, up, down, noise, CLOSER.apart if groups > 1 else 0.0), key=lambda one: one[1]
+            )
     return best[0]
 
 
 def _side_by_side(column: ColumnDescription, noise: float) -> Ends:
-    """Ends that are chosen for each side as if the other one were empty, so that no tail makes up for the other.
+    """Ends that are chosen for each side as if the other one were empty, so that no excess cancels another.
 
-    The noise of an interval's length is that of its parts, each with the root of two times as much where they are equal.
+    The noise is in proportion to the sum of both lengths. For two equal lengths, that is the sum in squares of two noises that
+    are larger by the root of two; so each side is given this noise.
     """
     up, down = (
         choose_ends(replace(column, counts=np.where(np.arange(2)[:, None] == k, column.counts, 0.0)), math.sqrt(2) * noise)
@@ -283,14 +288,14 @@ def _reaches(ends: Ends, center: float) -> tuple[float, float]:
 
 
 def _octave_above(distance: float) -> float:
-    """The least power of two that is not below."""
+    """The smallest power of two that is at least the distance; zero for zero."""
     return 2.0 ** math.ceil(math.log2(distance)) if distance > 0 else 0.0
 
 
 def _moved_in(ends: Ends, center: float, up: _Side, down: _Side, noise: float, apart: float) -> tuple[CloserEnds, float]:
-    """Ends with the smallest error, and its square: noise, and whatever they cut off.
+    """Ends with the smallest error, and its square: from noise, and from all that they cut off.
 
-    Groups differ, so that a known mean excess of the column is no reason to cut rows off.
+    The mean excess counts as an error although it is known for the column, because groups differ from the column.
     """
     cost = [side.excess**2 + side.variance for side in (up, down)]
     beyond = up.beyond + down.beyond[:, None]
@@ -304,7 +309,7 @@ def _moved_in(ends: Ends, center: float, up: _Side, down: _Side, noise: float, a
         high=center + float(up.at[j]),
         bias=ends.bias + cut[0] - cut[1],
         bias_variance=ends.bias_variance
-        + RULES.trusted**2 * (cut[0] ** 2 + cut[1] ** 2)
+        + CLOSER.trusted**2 * (cut[0] ** 2 + cut[1] ** 2)
         + float(up.variance[j] + down.variance[i]),
         square=(float(up.square[j]), float(down.square[i])),
         # No row between two ends exceeds the nearer one by more than they are apart.
@@ -314,18 +319,18 @@ def _moved_in(ends: Ends, center: float, up: _Side, down: _Side, noise: float, a
 
 
 def _placed(noisy: Floats, total: float, rough: CountNoise, fine: CountNoise) -> tuple[Floats, Floats]:
-    """Rows of the cells of an octave that holds about ``total``, and their variances."""
-    sure = noisy > fine.threshold(math.log(2 * RULES.cells / RULES.sure))
+    """Distribute about ``total`` rows of an octave over its cells by their noisy counts; also the variances of these numbers."""
+    sure = noisy > fine.threshold(math.log(2 * CLOSER.cells / CLOSER.sure))
     rows, variance = np.where(sure, noisy, 0.0), np.where(sure, fine.std**2, 0.0)
     rest, others = total - float(rows.sum()), int(np.sum(~sure))
-    if others and rest > RULES.rest * math.hypot(rough.std, math.sqrt(sure.sum()) * fine.std):
+    if others and rest > CLOSER.rest * math.hypot(rough.std, math.sqrt(sure.sum()) * fine.std):
         rows[~sure] = on_simplex(noisy[~sure], rest)
         variance[~sure] = min(fine.std**2, rest**2 / others)
     return rows, variance
 
 
 def on_simplex(noisy: Floats, total: float) -> Floats:
-    """The nearest numbers that are not negative and have this positive sum.
+    """Euclidean projection: the nearest numbers that are not negative and have this positive sum.
 
     Examples
     --------

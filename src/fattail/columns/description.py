@@ -32,22 +32,23 @@ class ReadingRules:
     """A tail is also fitted from the last octave that holds this share of the fullest cell."""
     rise: float = 1.2
     """A cell still belongs to the body if the next cell holds this many times as many rows."""
-    rise_doubt: float = 3.0
-    """Doubt that noise alone explains this rise (one in exp(3) = 20)."""
+    rise_evidence: float = 3.0
+    """Evidence required of this rise (one in exp(3) = 20)."""
     around_zero: float = 0.9
     """If a larger share of the rows lies around zero, a center far from zero was selected by noise."""
     mass: float = 0.05
     """A larger share of the rows at the center is a point mass."""
-    mass_doubt: float = 6.9
-    """Doubt that noise alone explains this share (one in exp(6.9) = 1000)."""
-    apart_doubt: float = 13.0
-    """Doubt required to accept rows at a second distance (one in exp(13) = 4e5, among 514 cells)."""
+    mass_evidence: float = 6.9
+    """Evidence required of this share (one in exp(6.9) = 1000)."""
+    apart_evidence: float = 13.0
+    """Evidence required of rows at a second distance (one in exp(13) = 4e5, among 514 cells)."""
     bulk: int = 4
-    """Cells that hold the bulk of a column: a factor of 16."""
+    """Number of neighboring cells that hold the bulk of a column: distances within a factor of 16."""
     body: tuple[int, int] = (11, 4)
-    """Cells before and after the outer end of the bulk that hold nearly all rows of a smooth column."""
+    """So many cells before and after the outer end of the bulk hold nearly all rows of a smooth column."""
     smooth: tuple[float, float] = (0.3, 0.1)
-    """Shares of the fullest cell that its inner neighbors have at least (1/2 and 1/4 where the density is constant)."""
+    """In a smooth column, the next two cells towards the center hold more than these multiples of the fullest cell (1/2 and 1/4
+    where the density is constant)."""
     farthest_move: float = 0.25
     """A center moves by at most this part of the bulk's extent."""
 
@@ -56,7 +57,7 @@ READING = ReadingRules()
 
 
 class HardEnd(NamedTuple):
-    """An abrupt end of the rows of a side: the octave of the last rows, and a distance beyond which there are almost none."""
+    """An abrupt end of the rows on one side: the octave of the last rows, and a distance beyond which there are almost none."""
 
     octave: int
     distance: float
@@ -120,8 +121,8 @@ class ColumnDescription:
 
     @property
     def has_point_mass(self) -> bool:
-        """Whether a share of the rows lies at the center itself."""
-        return bool(self.at_center > self.noise.threshold(READING.mass_doubt) + READING.mass * self.rows)
+        """Whether many rows are exactly at the center."""
+        return bool(self.at_center > self.noise.threshold(READING.mass_evidence) + READING.mass * self.rows)
 
     @cached_property
     def bulk(self) -> int | None:
@@ -129,13 +130,14 @@ class ColumnDescription:
         size = READING.bulk
         sums = np.convolve(self.counts.sum(axis=0), np.ones(size), "valid")
         start = int(np.argmax(sums))
-        doubt = places(CELLS, 1, RATES.surely * RATES.alone)[min(abs(start + size - 1 - self.usual), CELLS - 1)]
-        return start + size - 1 if sums[start] > self.noise.threshold(doubt, 2 * size) else None
+        evidence = places(CELLS, 1, RATES.significant * RATES.no_bulk_factor)[min(abs(start + size - 1 - self.usual), CELLS - 1)]
+        return start + size - 1 if sums[start] > self.noise.threshold(evidence, 2 * size) else None
 
     @cached_property
     def _visible(self) -> int:
-        """The last octave with clearly visible rows, both sides together: most rows may share one value far inside of others."""
-        clear = np.flatnonzero(self.counts.sum(axis=0) > self.noise.threshold(READING.apart_doubt, 2))
+        """The last octave with clearly visible rows, both sides together. It may lie far beyond the bulk, if most rows share one
+        value."""
+        clear = np.flatnonzero(self.counts.sum(axis=0) > self.noise.threshold(READING.apart_evidence, 2))
         return int(max(self.bulk or 0, clear[-1] if clear.size else 0))
 
     @cached_property
@@ -147,7 +149,8 @@ class ColumnDescription:
 
     @property
     def is_smooth(self) -> bool:
-        """Whether rows lie around the center as for a smooth law: the cells next to the fullest one hold rows, too."""
+        """Whether rows lie around the center as those of a smooth law: on each side, the two cells before the fullest have
+        rows."""
         body = self.counts[:, self._body]
         fullest = np.argmax(body, axis=1)
         next_one, one_more = READING.smooth
@@ -172,10 +175,10 @@ class ColumnDescription:
     def is_unresolved(self) -> bool:
         """Whether all visible rows lie at one distance within the resolution.
 
-        They may be a point mass, and other rows too rare to be visible.
+        The column may then be a point mass and other rows that are too rare to be visible.
         """
         inside = math.frexp(self.resolution)[1] - 1 + OCTAVES if self.resolution else 0
-        if np.sum(self.counts > self.noise.threshold(READING.apart_doubt)) > 1:
+        if np.sum(self.counts > self.noise.threshold(READING.apart_evidence)) > 1:
             return False
         return all((cell := self.reach((side,))) is None or cell <= inside for side in (0, 1))
 
@@ -199,21 +202,21 @@ class ColumnDescription:
         entering = np.where(edges[:-1] > 2 * abs(move), move * (at_edge[:-1] - at_edge[1:]), 0.0)
         return replace(self, center=self.center + move, counts=np.array([up - entering, down + entering]))
 
-    def doubts(self, windows: int, rate: float, slope: float) -> Floats:
-        """Minus the log of the false-positive probability allowed at each octave, so that the total over octaves is at most
-        ``rate``.
+    def required_evidence(self, windows: int, rate: float, slope: float) -> Floats:
+        """Evidence required at each octave, such that the false-positive probabilities of all octaves add up to at most ``rate``.
 
         Beyond the bulk the probability decreases by ``exp(-slope)`` per octave. If no bulk is visible, the prior is around the
         center's magnitude.
         """
         if self.bulk is None:
-            return _doubts_alone(self.usual, self.center.is_integer(), windows, rate)
-        return _doubts_beyond(self._visible, windows, rate, slope)
+            return evidence_without_bulk(self.usual, self.center.is_integer(), windows, rate)
+        return evidence_beyond_bulk(self._visible, windows, rate, slope)
 
     def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
         """The last cell on these sides with a significant count, or with ``enough``; None if there is none.
 
-        The threshold grows with the distance beyond the bulk, because a scale that is twice too large costs twice as much.
+        The threshold grows with the distance beyond the bulk, because a scale that is twice as large costs twice as much noise.
+        Counts of a second look need only the evidence of ``RATES.significant``, first counts that of ``RATES.clear``.
         """
         if (sides, enough) not in self._reached:
             self._reached[sides, enough] = self._reach(sides, enough)
@@ -221,20 +224,20 @@ class ColumnDescription:
 
     @cached_property
     def _reached(self) -> dict[tuple[tuple[int, ...], float], int | None]:
-        """Answers of ``reach`` that are known."""
+        """Cached answers of ``reach``."""
         return {}
 
     def _reach(self, sides: tuple[int, ...], enough: float) -> int | None:
         counts = self.counts[list(sides)].sum(axis=0)
-        surely = self.doubts(len(READING.windows), RATES.surely, RATES.slope)
-        doubt, last = surely, -1
+        significant = self.required_evidence(len(READING.windows), RATES.significant, RATES.significant_slope)
+        evidence, last = significant, -1
         if self.second is not None:
-            doubt = self.doubts(len(READING.windows), RATES.certainly, RATES.certain_slope)
-            confirmed = self.second.cells & (self.counts > self.second.noise.threshold(surely))
+            evidence = self.required_evidence(len(READING.windows), RATES.clear, RATES.clear_slope)
+            confirmed = self.second.cells & (self.counts > self.second.noise.threshold(significant))
             last = max((int(np.flatnonzero(confirmed[side])[-1]) for side in sides if confirmed[side].any()), default=-1)
         for length in READING.windows:
             sums = np.convolve(counts, np.ones(length))[length - 1 :]
-            least = self.noise.threshold(doubt, length * len(sides))
+            least = self.noise.threshold(evidence, length * len(sides))
             wanted = np.maximum(least, np.minimum(READING.enough * least, enough * sums.max()))
             seen = np.flatnonzero(sums > wanted)
             if seen.size:
@@ -244,27 +247,28 @@ class ColumnDescription:
     def guessed_starts(self) -> list[int | None]:
         """Tail starts of a column without significant rows: a distance of one, if the counts make it likely.
 
-        Too few rows are visible: assume a rare 0/1 column. The estimate improves; the interval stays infinite.
+        Then a 0/1 column with rare ones is assumed. That improves the estimate; the interval stays infinite.
         """
-        likely = self.center.is_integer() & (self.counts[:, OCTAVES] > self.noise.threshold(RATES.guess))
+        likely = self.center.is_integer() & (self.counts[:, OCTAVES] > self.noise.threshold(RATES.distance_one_evidence))
         return [OCTAVES if here else None for here in likely]
 
-    def possible(self, side: int, end: float, expected: Floats, added_doubt: float = 0.0) -> Floats:
-        """Sums of the distances beyond ``end``, by cell, of rows that a side may have there in addition to the expected ones.
+    def possible(self, side: int, end: float, expected: Floats, added_evidence: float = 0.0) -> Floats:
+        """For each cell, the largest sum of excesses beyond ``end`` of rows that it may hold in addition to the expected ones.
 
-        A count below the threshold of significance may still be rows; ``added_doubt`` raises the threshold.
+        A count that is not significant may still be rows if it exceeds the threshold of ``RATES.possible``, raised by
+        ``added_evidence``.
         """
-        doubt = self.doubts(1, RATES.possibly, RATES.possibly_slope)
-        least = self.noise.threshold(doubt + added_doubt)
+        evidence = self.required_evidence(1, RATES.possible, RATES.possible_slope)
+        least = self.noise.threshold(evidence + added_evidence)
         if self.second is not None:
-            again = self.second.noise.threshold(self.doubts(1, RATES.possibly_again, RATES.possibly_slope))
+            again = self.second.noise.threshold(self.required_evidence(1, RATES.possible_again, RATES.possible_slope))
             least = np.where(self.second.cells[side], again, least)
         outer = np.exp2(np.arange(CELLS) - OCTAVES + 1)
         if abrupt := self.hard_ends[side]:
             outer[abrupt.octave] = abrupt.distance
         surplus = self.counts[side] - expected
-        odd = (surplus > least) & (outer > end)
-        return np.where(odd, surplus * (outer - end), 0.0)
+        may_hold = (surplus > least) & (outer > end)
+        return np.where(may_hold, surplus * (outer - end), 0.0)
 
     def counted_again(self, cells: NDArray[np.bool_], counts: Floats, noise: CountNoise) -> ColumnDescription:
         """The description with second counts of some cells, which replace the first ones by averages of both."""
@@ -276,14 +280,17 @@ class ColumnDescription:
         return replace(self, counts=table, second=SecondLook(cells, average))
 
     def tail_start(self, sides: tuple[int, ...], back: int = 2) -> int | None:
-        """A cell such that the tail begins ``back`` cells before it; it is the last one with enough rows, if there is one."""
+        """The cell of the tail's scale, ``back`` cells beyond the beginning of the tail.
+
+        It is the last cell with enough rows, otherwise the last significant one.
+        """
         cell = self.reach(sides, enough=READING.enough_share)
         cell = self.reach(sides) if cell is None else cell
         if cell is None:
             return None
         # The counts of a tail decrease. Where they still increase, the body has not ended.
         counts = self.counts[list(sides)].sum(axis=0)
-        rise = float(self.noise.threshold(READING.rise_doubt, 2 * len(sides)))
+        rise = float(self.noise.threshold(READING.rise_evidence, 2 * len(sides)))
         for _ in range(back):
             first = max(cell - back, 0)
             if first + 1 < CELLS and counts[first + 1] > READING.rise * max(counts[first], 0.0) + rise:
@@ -292,21 +299,21 @@ class ColumnDescription:
 
 
 @lru_cache(maxsize=256)
-def _doubts_alone(usual: int, whole: bool, windows: int, rate: float) -> Floats:
-    """``doubts`` of a column without a visible bulk."""
+def evidence_without_bulk(usual: int, whole: bool, windows: int, rate: float) -> Floats:
+    """``required_evidence`` of a column without a visible bulk."""
     k = np.arange(CELLS)
     far = np.minimum(np.abs(k - usual), CELLS - 1)
-    doubt = places(CELLS, windows, rate * RATES.alone)[far] + RATES.alone_slope * np.maximum(k - usual, 0)
+    evidence = places(CELLS, windows, rate * RATES.no_bulk_factor)[far] + RATES.no_bulk_slope * np.maximum(k - usual, 0)
     if whole:
-        doubt[OCTAVES] = min(doubt[OCTAVES], math.log(windows / (rate * RATES.one)))
-    doubt.flags.writeable = False
-    return doubt
+        evidence[OCTAVES] = min(evidence[OCTAVES], math.log(windows / (rate * RATES.distance_one)))
+    evidence.flags.writeable = False
+    return evidence
 
 
 @lru_cache(maxsize=256)
-def _doubts_beyond(bulk: int, windows: int, rate: float, slope: float) -> Floats:
-    """``doubts`` of a column with a visible bulk."""
+def evidence_beyond_bulk(bulk: int, windows: int, rate: float, slope: float) -> Floats:
+    """``required_evidence`` of a column with a visible bulk."""
     beyond = np.maximum(np.arange(CELLS) - bulk, 0)
-    doubt = np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
-    doubt.flags.writeable = False
-    return doubt
+    evidence = np.asarray(math.log(windows / rate) - math.log1p(-math.exp(-slope)) + slope * beyond)
+    evidence.flags.writeable = False
+    return evidence

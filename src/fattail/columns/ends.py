@@ -1,15 +1,15 @@
 """Where to clip a described column, and what clipping does to its mean. Public arithmetic only.
 
-A mean clipped to ``[low, high]`` has three errors: noise, in proportion to ``high - low``; the sampling error; and the bias,
-the mean excess beyond the two ends. The ends with the smallest sum are chosen, and the predicted bias is subtracted. Where both
-tails look alike, their excesses cancel, and the ends can be narrower.
+A mean clipped to ``[low, high]`` has three errors: noise, in proportion to ``high - low``; the sampling error; and a bias, the
+mean excess beyond the upper end minus that beyond the lower end. The ends with the smallest sum of squares are chosen, and the
+predicted bias is corrected. Where both tails look alike (``alike.py``), their excesses cancel, and the ends can be narrower.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from fattail.columns.alike import ALIKE, canceling, probability_alike
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES, TINY
 from fattail.columns.location import OCTAVES
-from fattail.columns.tails import ABOVE, ENDS, MIDDLE, NEAR, PRIOR, Posterior, Tail
+from fattail.columns.sides import ScaledTail, Side, TwoTails, fit_tails
+from fattail.columns.tail_shapes import ABOVE, ENDS, NEAR
+from fattail.columns.tails import MIDDLE, Posterior
 
 Floats = NDArray[np.float64]
 
@@ -32,58 +34,61 @@ class EndRules:
     """
 
     lattice: float = 0.01
-    """Part of the variance within cells that two alike tails do not share."""
+    """The places of rows within their cells add to the variance (``Tail.lie``). If two tails are alike, most of it cancels; this
+    part remains."""
     largest_cut: float = 0.1
     """Largest share of the rows that an end may cut off."""
     position: float = 0.17
-    """Standard deviation of the mean of an octave's rows, relative to its middle (0.2 if all are at one place, anywhere)."""
+    """Standard deviation of the mean of an octave's rows, relative to the middle of the octave (0.2 if all are at one random
+    place)."""
     coarse: float = 1.5
-    """Such standard deviations that are added where rows do not lie smoothly: few values may all be at the outer edges."""
-    hidden_body: float = 0.1
-    """Probability of rows near the center on a side without visible rows."""
+    """In a column that is not smooth, the second moment is increased by this many such standard deviations, because all of a few
+    values may be at the outer edges of their octaves."""
     hidden_rows: float = 8.0
-    """Number of rows, in scales of the noise, that a count may hide."""
+    """Largest number of rows that the noise of a count may hide, in scales of the noise."""
     hidden_share: float = 0.04
     """An interval allows for hidden rows if they may be at least this share of all rows. 0 was tried: the median width doubles,
-    and rows that are hundreds of times further out than the others are still not covered."""
+    and rows hundreds of times farther out than the others are still not covered."""
     hidden_octaves: float = 4.0
-    """An interval allows for hidden rows that are this many octaves beyond the last visible row."""
+    """An interval allows for hidden rows up to this number of octaves beyond the last visible row."""
     far: float = 10.0
-    """Hidden rows there move the mean by at most this many half-widths. With 6 instead of 8 scales of hidden rows intervals are
-    20 % narrower, but 2 in 1,800 fits are further off than that."""
+    """The mean is then off by at most this many half-widths if such rows exist. With ``hidden_rows`` of 6 instead of 8, intervals
+    are 20 % narrower, but 2 of 1,800 fits are farther off than that."""
     factor: tuple[float, float] = (0.7, 1.45)
     """Lower and upper end of an octave, relative to its middle."""
-    behind: float = 0.002
-    """Probability that as many rows as noise may hide lie just beyond an abrupt end."""
     worth: float = 0.5
     """A cell is counted again if its possible rows change the mean by more than this many standard errors."""
     no_mean: float = 0.02
-    """An interval is infinite on the side of a tail that has no mean with a larger probability."""
+    """The interval is infinite on a side if the probability that its tail has no mean is larger than this."""
 
 
 RULES = EndRules()
 
 
 class Ends(NamedTuple):
-    """The chosen interval and its errors, per row; ``seen`` is False if no row besides the center is visible."""
+    """The chosen interval, and what clipping to it does to a mean."""
 
     low: float
     high: float
     bias: float
+    """Expected mean excess beyond ``high`` minus that beyond ``low``: it is added to the clipped mean."""
     bias_variance: float
     first: tuple[float, float]
-    """First and second moment of the clipped distance above and below the center."""
+    """First moment of the clipped distance, above and below the center; both are means over all rows of the column."""
     square: tuple[float, float]
+    """Second moment of it."""
     blur: float
     """Standard deviation of the first moments by the noise of the counts."""
     realized: float
     """Second moment, in a sample, of the excess beyond the ends."""
     doubt_below: float
-    """Largest plausible amount by which the bias is smaller than ``bias``."""
+    """Bound on how much smaller than ``bias`` the true bias may be (at the quantiles ``TailPrior.bias_quantiles``)."""
     doubt_above: float
-    """Largest plausible amount by which it is larger."""
+    """Bound on how much larger it may be."""
     open_low: bool
+    """Whether the interval of the answer is infinite below."""
     open_high: bool
+    """Whether it is infinite above."""
     doubtful: NDArray[np.bool_]
     """Cells (side, octave) that should be counted again: the rows that they may hold would change the answer."""
     likely: bool
@@ -93,27 +98,8 @@ class Ends(NamedTuple):
 
     @property
     def seen(self) -> bool:
+        """Whether any row besides the center is visible."""
         return self.high > self.low
-
-
-class Side(NamedTuple):
-    """One side of a column: its cells of the tail and those nearer, and its scale."""
-
-    scale: float
-    cells: Floats
-    body: Floats
-    middles: Floats
-
-    @classmethod
-    def of(cls, column: ColumnDescription, side: int, start: int) -> Side:
-        first = start - NEAR
-        padded = np.pad(column.counts[side], (NEAR, ABOVE + 1))[start : start + NEAR + ABOVE + 1]
-        near = max(first, 0)
-        middles = MIDDLE * np.exp2(np.arange(near) - OCTAVES)
-        return cls(2.0 ** (start - OCTAVES), padded, column.counts[side, :near], middles)
-
-    def body_moment(self, power: int) -> float:
-        return float(np.maximum(self.body, 0.0) @ self.middles**power)
 
 
 # Squares of very large and very small numbers overflow or underflow here, without a warning.
@@ -121,36 +107,22 @@ class Side(NamedTuple):
 def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     """Interval with the smallest expected squared error of its clipped, corrected mean.
 
+    In the tables below, rows are candidates of the lower end and columns those of the upper end.
+
     Parameters
     ----------
     column : ColumnDescription
     release_noise : float
         Standard deviation of the released mean per unit of the interval's length.
     """
-    found = _two_tails(column, release_noise)
+    found = fit_tails(column, release_noise)
     if found is None:
         at = 0.0 if column.center_is_noise else column.center
         doubtful = np.array([column.possible(side, 0.0, np.zeros(CELLS)) > 0 for side in (0, 1)]) & (not column.center_is_noise)
         return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False, True)
-    sides, posteriors, (up, down), places, common, guessed = found
+    sides, posteriors, (up, down), places, _, guessed = found
     rows, noise = column.rows, column.noise
-    bias = up.excess - down.excess[:, None]
-    variance = up.variance + down.variance[:, None]
-    alike: Any = 0.0
-    if common:
-        alike = probability_alike(column, places[0]) * canceling(column, up.at, down.at)
-        both = (up.excess + down.excess) / 2
-        relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
-        canceled = both - both[:, None]
-        skew, skew_variance = _small_difference(sides, posteriors, rows, noise.std)
-        even = canceled + skew
-        variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
-        variance += alike * (
-            canceled**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
-        )
-        # Equal tails cancel only around the median; the center may be off by some rows.
-        variance += alike * (column.off_center * (up.beyond + down.beyond[:, None])) ** 2
-        bias = (1 - alike) * bias + alike * even
+    bias, variance, canceled = _bias_of_pairs(column, found)
     near = sum(s.body_moment(2) for s in sides) / rows
     square = up.square + down.square[:, None] + near
     length = up.at + down.at[:, None]
@@ -158,9 +130,10 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     cut = (up.beyond > RULES.largest_cut) | (down.beyond > RULES.largest_cut)[:, None]
     error = np.where(cut & ~(cut.all()), np.inf, error)
     i, j = (int(k) for k in np.unravel_index(np.argmin(error), error.shape))
-    open_up, open_down = _doubt(posteriors[0], up, j, sides[0]), _doubt(posteriors[1], down, i, sides[1])
-    alike = float(alike[i, j]) if common else 0.0
-    low, high = (1 - alike) * np.hypot(open_up, open_down[::-1])
+    # How far off the bias may be: by the posterior of the tails, by rows that unclear counts may be, and by hidden rows.
+    bounds_up, bounds_down = _bias_bounds(posteriors[0], up, j, sides[0]), _bias_bounds(posteriors[1], down, i, sides[1])
+    alike = float(canceled[i, j])
+    low, high = (1 - alike) * np.hypot(bounds_up, bounds_down[::-1])
     outside = [
         (0, float(up.at[j]), _expected(posteriors[0], places[0])),
         (1, float(down.at[i]), _expected(posteriors[1], places[1])),
@@ -168,8 +141,8 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     possible = np.array([column.possible(*side) for side in outside])
     high, low = np.array([high, low]) + possible.sum(axis=1) / rows
     doubtful = possible > RULES.worth * rows * math.sqrt(error[i, j])
-    likely = doubtful & (np.array([column.possible(*side, added_doubt=RATES.likely) for side in outside]) > 0)
-    low, high = (max(float(doubt), _hidden(column)) for doubt in (low, high))
+    likely = doubtful & (np.array([column.possible(*side, added_evidence=RATES.likely_evidence) for side in outside]) > 0)
+    low, high = (max(float(bound), _hidden(column)) for bound in (low, high))
     # If two tails look alike and one has no mean, the other has none.
     no_mean = [max(p.no_mean, alike * o.no_mean) for p, o in zip(posteriors, posteriors[::-1], strict=True)]
     return Ends(
@@ -191,14 +164,40 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     )
 
 
+def _bias_of_pairs(column: ColumnDescription, found: TwoTails) -> tuple[Floats, Floats, Floats]:
+    """For each pair of ends: the bias, its variance, and the probability that the excesses beyond the two ends cancel.
+
+    With this probability the bias is that of two equal tails with a small difference, otherwise the difference of the two
+    predicted excesses; the variance is that of this mixture.
+    """
+    up, down = found.tails
+    bias, variance = up.excess - down.excess[:, None], up.variance + down.variance[:, None]
+    if not found.common:
+        return bias, variance, np.zeros_like(bias)
+    alike = probability_alike(column, found.places[0]) * canceling(column, up.at, down.at)
+    # Of two equal tails, the best estimate of the excess is the mean of both.
+    both = (up.excess + down.excess) / 2
+    relative = np.minimum((up.variance + down.variance) / 4 / np.maximum(both, math.sqrt(TINY)) ** 2, 4.0)
+    left = both - both[:, None]
+    skew, skew_variance = _small_difference(found.sides, found.posteriors, column.rows, column.noise.std)
+    even = left + skew
+    variance = (1 - alike) * variance + alike * (1 - alike) * (bias - even) ** 2
+    variance += alike * (
+        left**2 * (relative + relative[:, None]) / 2 + skew_variance + RULES.lattice * (up.lie + down.lie[:, None])
+    )
+    # Equal tails cancel only around the median; the center may be off by some rows.
+    variance += alike * (column.off_center * (up.beyond + down.beyond[:, None])) ** 2
+    return (1 - alike) * bias + alike * even, variance, alike
+
+
 @np.errstate(all="ignore")
 def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[float, float]:
-    """The same distance on either side with the smallest expected squared error of a clipped mean that is not corrected.
+    """A distance at which to clip both sides: that with the smallest expected squared error of a mean without correction.
 
-    Returns the distance, and the standard deviation of sampling and bias; zero and infinity if no row besides the center is
-    visible.
+    Returns the distance, and the standard deviation of sampling and bias together; zero and infinity if no row besides the
+    center is visible.
     """
-    found = _two_tails(column, release_noise)
+    found = fit_tails(column, release_noise)
     if found is None or found.guessed:
         return 0.0, math.inf
     distances = np.union1d(*(side.at for side in found.tails))
@@ -218,120 +217,22 @@ def choose_radius(column: ColumnDescription, release_noise: float) -> tuple[floa
     return float(distances[best]), math.sqrt(float(square[best]))
 
 
-class _TwoTails(NamedTuple):
-    """Both sides of a column, and their tails in its unit."""
+def _bias_bounds(posterior: Posterior, at: ScaledTail, end: int, side: Side) -> Floats:
+    """By how much the excess beyond an end may be smaller and larger than predicted, in the unit of the column.
 
-    sides: list[Side]
-    posteriors: list[Posterior]
-    tails: tuple[_At, _At]
-    places: list[int]
-    """Octaves at which the tails start."""
-    common: bool
-    """Whether both tails start at about the same distance."""
-    guessed: bool
-
-
-def _two_tails(column: ColumnDescription, release_noise: float) -> _TwoTails | None:
-    """Fit the tails of a column; None if no row besides the center is visible, or noise selected the center."""
-    starts = [column.tail_start((0,)), column.tail_start((1,))]
-    if starts == [None, None]:
-        starts = [column.tail_start((0, 1))] * 2
-    guessed = starts == [None, None]
-    if guessed:
-        starts = column.guessed_starts()
-    if starts == [None, None] or column.center_is_noise:
-        return None
-    common = None not in starts and abs(starts[0] - starts[1]) <= 1  # type: ignore[operator]
-    seen = [s for s in starts if s is not None]
-    unseen = [s is None for s in starts]
-    places = [max(seen) if common or s is None else s for s in starts]
-    sides = [Side.of(column, k, place) for k, place in enumerate(places)]
-    posteriors = []
-    for k, (side, hidden) in enumerate(zip(sides, unseen, strict=True)):
-        within = side.body_moment(2) / side.scale**2 / column.rows**2 + TINY
-        known = max((column.reach((1 - k,)) or 0) - places[k], 0)
-        posteriors.append(Posterior.of(side.cells, column.rows, column.noise, release_noise, within, hidden, known))
-    least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
-    tails = []
-    for k, (side, posterior) in enumerate(zip(sides, posteriors, strict=True)):
-        # Nothing follows an abrupt end, and a side without visible rows has a small chance of some already.
-        thin = 0.0 if unseen[k] or column.hard_ends[k] else PRIOR.thin
-        at = _absolute(posterior.tail(least[1 - k] / side.scale**2, thin), side, column, unseen[k])
-        tails.append(_with_hard_end(at, column, k, release_noise))
-    up, down = tails
-    return _TwoTails(sides, posteriors, (up, down), places, common, guessed)
-
-
-class _At(NamedTuple):
-    """A tail in its scale, and the same in the column's own unit with the ends it refers to."""
-
-    tail: Tail
-    abrupt: int
-    """Index of the end behind which rows end abruptly; -1 if there is none."""
-    at: Floats
-    beyond: Floats
-    excess: Floats
-    variance: Floats
-    lie: Floats
-    first: Floats
-    square: Floats
-    realized: Floats
-
-
-def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -> _At:
-    """A tail in the column's unit. A side without visible rows may also be cut at the center itself."""
-    s, rows = side.scale, column.rows
-    parts = [
-        s * ENDS,
-        tail.beyond,
-        s * tail.excess,
-        s**2 * tail.variance,
-        s**2 * tail.lie,
-        s * tail.first,
-        s**2 * tail.square,
-        s**2 * tail.realized,
-    ]
-    if unseen:
-        body = float(side.body @ side.middles) / rows
-        doubt = column.noise.std * float(np.sqrt(np.sum(side.middles**2))) / rows
-        excess = parts[2][0] + s * ENDS[0] * tail.beyond[0] + max(body, 0.0)
-        first = [
-            0.0,
-            tail.beyond[0],
-            excess,
-            parts[3][0] + RULES.hidden_body * doubt**2,
-            parts[4][0],
-            0.0,
-            0.0,
-            parts[7][0],
-        ]
-        parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
-    return _At(tail, -1, *parts)
-
-
-def _with_hard_end(side: _At, column: ColumnDescription, above_or_below: int, release_noise: float) -> _At:
-    """Move the end of an octave to an abrupt end of its rows, if that reduces the noise by more than the bias that it may add."""
-    end = column.hard_ends[above_or_below]
-    if end is None:
-        return side
-    at = int(np.argmin(np.abs(side.at - 2.0 ** (end.octave + 1 - OCTAVES))))
-    moved = max(float(side.at[at]) - end.distance, 0.0)
-    cut = RULES.behind * (min(float(side.beyond[at]), column.noise.std / column.rows) * moved) ** 2
-    if not (moved * release_noise) ** 2 > cut:
-        return side
-    nearer, excess, variance = side.at.copy(), side.excess.copy(), side.variance.copy()
-    # What shapes predict beyond the octave is taken back: they do not know that the rows end.
-    nearer[at], excess[at], variance[at] = nearer[at] - moved, 0.0, cut
-    return side._replace(at=nearer, excess=excess, variance=variance, abrupt=at)
-
-
-def _doubt(posterior: Posterior, at: _At, end: int, side: Side) -> Floats:
-    """Amounts by which the excess beyond an end may be smaller and larger; shapes say nothing about an abrupt end."""
-    return np.zeros(2) if end == at.abrupt else side.scale * posterior.doubt(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
+    Zero at an abrupt end, because the tail shapes do not know of it.
+    """
+    if end == at.abrupt:
+        return np.zeros(2)
+    return side.scale * posterior.bias_bounds(at.tail, max(end - (len(at.at) - len(ENDS)), 0))
 
 
 def _hidden(column: ColumnDescription) -> float:
-    """One tenth of the effect of rows that are too rare to be visible, if many may exist."""
+    """Smallest bound of the bias if many rows may be hidden: their effect on the mean, divided by ``RULES.far``.
+
+    The whole effect would make most intervals far too wide, since such rows seldom exist. A tenth limits how wrong an answer can
+    be: if they exist, it is off by at most ten half-widths.
+    """
     share = RULES.hidden_rows * column.noise.scale / column.rows
     cells = [cell for side in (0, 1) if (cell := column.reach((side,))) is not None]
     if share < RULES.hidden_share or not cells:
@@ -350,7 +251,11 @@ def _expected(posterior: Posterior, start: int) -> Floats:
 
 
 def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: float, noise: float) -> tuple[Floats, Floats]:
-    """Bias from a small difference of two tails that look alike: expectation and variance for each pair of ends."""
+    """Bias from a small difference of two tails that look alike: its expectation and variance for each pair of ends.
+
+    The difference of the counts is shrunk: it is the posterior mean for a prior with standard deviation ``ALIKE.alike`` times the
+    rows of both tails.
+    """
     total = sum(p.model + p.points for p in posteriors)
     prior, observed = (ALIKE.alike * total) ** 2, 2 * noise**2 + total
     weight = prior / (prior + observed + TINY)
@@ -365,8 +270,9 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
 def clipped_square(ends: Ends, mean: float, release_noise: float, smooth: bool) -> float:
     """Second moment of the clipped distance, given its released mean.
 
-    The counts give the octave of a row, not its position within the octave. The mean gives the average position, as far as the
-    two sides do not cancel.
+    The counts give the octave of a row, but not its place within the octave. The released mean shows how far the rows are on
+    average from the middles of their octaves, except where the two sides cancel. The second moment is corrected for that, and the
+    uncertainty that remains is added if the column is not smooth.
     """
     up, down = ends.first
     prior = RULES.position**2

@@ -1,9 +1,10 @@
 """When a noisy count is evidence of rows: the one rule.
 
-A sum of noisy counts is significant if noise alone is as large with probability at most ``exp(-doubt)``. If many places are
-tested, ``doubt`` grows by the logarithm of one over a place's share of the prior. So the probability of a false positive
-anywhere beyond the bulk of a column is at most ``RATES.surely``, for any law of the noise and any number of places. Counts
-above a weaker threshold, ``RATES.possibly``, may be rows: they only widen an interval.
+*Evidence* is minus the natural log of a false-positive probability: a sum of noisy counts that exceeds ``threshold(evidence)`` is
+significant, because noise alone is as large with probability at most ``exp(-evidence)``. If many places are tested, the required
+evidence of a place grows by the log of one over its share of the prior. So the probability of a false positive anywhere beyond
+the bulk of a column is at most ``RATES.significant``, for Laplace and Gaussian noise and any number of places. Counts above a
+weaker threshold, ``RATES.possible``, may be rows: they only widen an interval.
 """
 
 from __future__ import annotations
@@ -22,38 +23,42 @@ Floats = NDArray[np.float64]
 class EvidenceRates:
     """Probabilities of false positives.
 
-    ``surely`` was compared at .05, .15 and .2 on ``column_laws.TUNING``: a lower one misses far point masses (999 for what is
-    not known), a higher one widens ordinary columns. The cost of a false positive is noise in proportion to its distance, so
-    its probability decreases with the distance.
+    ``significant`` was compared at .05, .15 and .2 on ``column_laws.TUNING``: a lower one misses far point masses (999 as a code
+    for "not known"), a higher one widens ordinary columns. The cost of a false positive is noise in proportion to its distance,
+    so its probability decreases with the distance.
     """
 
-    surely: float = 0.15
+    significant: float = 0.15
     """Probability that noise alone is significant somewhere beyond the bulk."""
-    slope: float = math.log(4)
-    """Decrease of the log probability per octave: log 4, so that false positives of all octaves have the same squared cost."""
-    certainly: float = 0.01
-    """The same when doubtful cells can be counted again: at first only clear counts are accepted."""
-    certain_slope: float = math.log(8)
+    significant_slope: float = math.log(4)
+    """Decrease of the log of this probability per octave: log 4, so that false positives of all octaves have the same expected
+    squared cost."""
+    clear: float = 0.01
+    """The same in the first counts, where doubtful cells can be counted again: only clear counts are accepted at first."""
+    clear_slope: float = math.log(8)
     """Decrease of that log probability per octave."""
-    alone: float = 0.033
-    """Factor of that probability where no bulk is visible: a false positive would then be the only spread of the column."""
-    alone_slope: float = 0.35
-    """Increase of the doubt per octave there, in addition to the prior: half of log 2, half as fast as the cost grows."""
-    one: float = 0.02
-    """Prior share of distance one from an integer (0/1 answers, rare counts). A false positive so near costs little, so that
-    ``alone`` does not apply."""
-    guess: float = 5.0
-    """Doubt required to use rows at that distance for an estimate without an interval. Because of it, one in exp(5) = 150
-    constant columns is not answered exactly."""
-    possibly: float = 0.2
+    no_bulk_factor: float = 0.033
+    """Factor of ``significant`` where no bulk is visible: a false positive would then be the only spread that is visible."""
+    no_bulk_slope: float = 0.35
+    """Increase of the required evidence per octave there, in addition to that by the prior: half of log 2, because the cost
+    doubles with each octave."""
+    distance_one: float = 0.02
+    """Prior share of distance one from an integer center (0/1 answers, rare counts). A false positive at this distance costs
+    little, so ``no_bulk_factor`` does not apply."""
+    distance_one_evidence: float = 5.0
+    """Evidence required to use rows at distance one for an estimate with an infinite interval. It lets one in exp(5) = 150
+    constant columns have an answer that is not exact."""
+    possible: float = 0.2
     """Probability that noise alone widens an interval."""
-    possibly_again: float = 0.5
+    possible_again: float = 0.5
     """The same for cells that were counted twice. It may be larger because there are few of them."""
-    likely: float = 2.0
-    """Added doubt at which a count is more likely rows than noise: one in exp(2) = 7 of the false positives remains."""
-    possibly_slope: float = 0.23
-    """Increase of the doubt per octave for ``possibly``, a third of log 2: codes such as 999 occur at any distance."""
-    usual: float = 6.0
+    likely_evidence: float = 2.0
+    """Evidence beyond that of ``possible`` at which a count is more likely rows than noise: one in exp(2) = 7 of the false
+    positives remains."""
+    possible_slope: float = 0.23
+    """Increase of the required evidence per octave for ``possible``: a third of log 2, because codes such as 999 occur at any
+    distance."""
+    prior_octaves: float = 6.0
     """Octaves around the most likely one that hold half of the prior, where no bulk is visible."""
 
 
@@ -100,26 +105,26 @@ class CountNoise:
         terms = 2 if self.laplace else 1
         return own / (own + others), CountNoise((own + others) ** (-1 / power), self.laplace, terms)
 
-    def threshold(self, doubt: float | Floats, cells: int = 1) -> Floats:
-        """Quantile of the noise of a sum of counts: it is exceeded with probability at most ``exp(-doubt)``.
+    def threshold(self, evidence: float | Floats, cells: int = 1) -> Floats:
+        """Quantile of the noise of a sum of counts: it is exceeded with probability at most ``exp(-evidence)``.
 
         Chernoff's bound; for one Laplace count the exact quantile.
         """
-        doubt, cells = np.maximum(doubt, 1.0), cells * self.terms
+        evidence, cells = np.maximum(evidence, 1.0), cells * self.terms
         if not self.laplace:
-            return np.asarray(self.scale * np.sqrt(2 * cells * doubt))
+            return np.asarray(self.scale * np.sqrt(2 * cells * evidence))
         if cells == 1:
-            return np.asarray(self.scale * (doubt - math.log(2)))
+            return np.asarray(self.scale * (evidence - math.log(2)))
         cost, breaks = _chernoff(cells)
-        best = np.searchsorted(breaks, doubt)
-        return np.asarray(self.scale * (doubt + cost[best]) / _LEVERS[best])
+        best = np.searchsorted(breaks, evidence)
+        return np.asarray(self.scale * (evidence + cost[best]) / _LEVERS[best])
 
 
 @lru_cache(maxsize=64)
 def _chernoff(terms: int) -> tuple[Floats, Floats]:
-    """Chernoff's bound of a sum of Laplace noises, as the least of some straight lines: ``(doubt + cost) / lever``.
+    """Chernoff's bound of a sum of Laplace noises, as the least of some straight lines: ``(evidence + cost) / lever``.
 
-    The doubts at which one line takes over from the line before are increasing.
+    Returns the costs, and the increasing evidences at which one line takes over from the line before.
     """
     cost = -terms * np.log1p(-(_LEVERS**2))
     return cost, (cost[1:] * _LEVERS[:-1] - cost[:-1] * _LEVERS[1:]) / np.diff(_LEVERS)
@@ -131,6 +136,6 @@ def places(size: int, windows: int, rate: float) -> Floats:
 
     The prior decreases with the square of the distance: slowly, because units of measurement are arbitrary.
     """
-    weight = 1 / (1 + (np.arange(size) / RATES.usual) ** 2)
+    weight = 1 / (1 + (np.arange(size) / RATES.prior_octaves) ** 2)
     weight /= 2 * weight.sum() - weight[0]
     return np.asarray(np.log(windows / rate) - np.log(weight))

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 Noise = Laplace | Gaussian
 
 OCTAVES = 128
-"""Magnitudes from 2**-OCTAVES to 2**OCTAVES are distinguished; smaller ones count as zero, larger ones as the largest."""
+"""Magnitudes from 2**-OCTAVES to 2**OCTAVES are distinguished; smaller ones count as zero, larger ones as 2**OCTAVES."""
 OCTAVE_GRID = (-OCTAVES, 2 * OCTAVES + 2, 1)
 """The same, in the form of the kernels."""
 
@@ -37,28 +37,29 @@ class LocationGrid:
     """The public grids. Sizes are arithmetic: a stage of m cells costs ``4 log(m / error) / n`` of epsilon and m draws."""
 
     digits: int = 0
-    """Binary digits by which octaves of ordinary numbers are divided on the first grid."""
+    """On the first grid, an octave of ordinary numbers is divided into 2 to this power cells."""
     ordinary: tuple[int, int] = (-10, 32)
-    """They reach from 0.001 to above the seconds since 1970."""
+    """First and last octave of ordinary numbers: from 0.001 to more than the seconds since 1970."""
     fine: int = 512
-    """Cells of a later grid."""
+    """Number of cells of a later grid."""
     margin: float = 0.25
-    """Cells of the previous grid by which a grid exceeds the chosen cell on either side: each stage adds 8.4 bits."""
+    """A grid reaches beyond the chosen cell of the previous grid by this part of the cell on either side. With 512 cells each
+    stage adds 8.4 bits."""
     everyday: int = 5
     """Octave of everyday numbers, 32 to 64, around which the public weights of the first grid lie."""
     width: float = 16.0
-    """Octaves around it in which three quarters of the weight lies."""
+    """Width of the weight around it, in octaves: within this distance lies three quarters of the weight."""
     zero: float = 2.5
-    """Log weight of zero relative to an octave, a fifth of all: the commonest number."""
+    """Log weight of zero relative to an octave; zero, the most common number, gets a fifth of the total weight."""
 
     told_apart: int = 45
-    """Octaves around the everyday one, each a candidate of its own."""
+    """Octaves up to this distance from the everyday one are candidates of their own."""
     together: int = 4
-    """Number of octaves that are one candidate elsewhere: below 1e-12 and above 1e15."""
+    """Farther away, below 1e-12 and above 1e15, this number of octaves is one candidate."""
     narrow: float = 0.03
     """A cell with a smaller share of the rows is a small part of the column's spread, and is not refined."""
-    narrow_doubt: float = 3.0
-    """Doubt that noise alone explains the smaller share (one in exp(3) = 20)."""
+    narrow_evidence: float = 3.0
+    """Evidence required of the smaller share (one in exp(3) = 20)."""
 
     @property
     def magnitudes(self) -> tuple[int, int, int, int, int]:
@@ -114,13 +115,13 @@ DENSE_GRID = LocationGrid(digits=7, fine=4096)
 """Few stages, used when each is expensive: twice the digits for an eighth more of epsilon."""
 
 
-def familiarity(exponent: Floats) -> Floats:
-    """Log of a public weight: largest for magnitudes of everyday size, positive for all."""
+def log_weight(exponent: Floats) -> Floats:
+    """Log of the public weight of an octave: largest at everyday magnitudes, and finite for all."""
     return np.asarray(-2.0 * np.log1p(((exponent - GRID.everyday) / GRID.width) ** 2))
 
 
 def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
-    """The number of rows between each cell, in the order of values, and the cell that holds a rank."""
+    """For each cell, in the order of values: the number of rows between it and the cell that holds a rank."""
     through = np.cumsum(cells)
     return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
 
@@ -188,7 +189,7 @@ def _first(curator: Curator, stage: TopK, counts: NDArray[Any], n: int, grid: Lo
     upper = np.append(edges[1:], 2 * edges[-1])
     low, high = np.concatenate((-upper[::-1], [0.0], edges)), np.concatenate((-edges[::-1], [0.0], upper))
     first, last = grid.candidates
-    weight, zero = familiarity(np.log2(edges)), grid.zero + grid.digits * math.log(2)
+    weight, zero = log_weight(np.log2(edges)), grid.zero + grid.digits * math.log(2)
     weight = np.concatenate((weight[::-1], [zero], weight))[first]
     weight = np.rint(weight * curator.noise(stage) * 2.0**20) / 2.0**20  # multiples of 2^-20, so that sums with counts are exact
     chosen = np.empty(len(counts), dtype=np.intp)
@@ -211,7 +212,7 @@ def _is_narrow(
     rows = np.zeros(data.d)
     rows[columns] = inside
     noisy, noise = release_counts(curator, check, rows, data.d)
-    return np.asarray(noisy + noise.threshold(GRID.narrow_doubt) > GRID.narrow * data.n)
+    return np.asarray(noisy + noise.threshold(GRID.narrow_evidence) > GRID.narrow * data.n)
 
 
 def release_counts(curator: Curator, mechanism: Noise, counts: NDArray[Any], moved: int) -> tuple[Floats, CountNoise]:

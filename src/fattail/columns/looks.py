@@ -1,4 +1,4 @@
-"""What is released to describe a column: its location, its counts, and second looks where the first leaves doubt.
+"""What is released to describe a column: its location, its counts, and second looks where the first counts are unclear.
 
 A first look counts the rows of every octave around the center. A second look counts again, with fresh noise:
 
@@ -46,23 +46,25 @@ class LookRules:
     doubtful: float = 0.15
     """Fraction of the following release's budget for counting doubtful cells again."""
     likely: float = 0.35
-    """The same if they are more likely to hold rows than not, because missing rows costs more."""
+    """The same for cells that are more likely to hold rows than not, because to miss rows costs more."""
     unseen: float = 0.5
     """The same for counting all octaves again, where no rows are visible besides a point mass."""
     biased: float = 1.1
     """Tails are counted again if the standard deviation of the predicted bias exceeds this multiple of the release's noise."""
     tails: float = 0.45
-    """Budget of the first and second counts together in that case, relative to the undivided budget of the release."""
+    """Budget of the first and second counts together in that case, as a fraction of the following release's budget before it is
+    split."""
     least_tails: float = 0.1
-    """Smallest fraction for which tails are counted again."""
+    """Tails are not counted again if less than this fraction would be left for the second counts."""
     inside: int = 16
-    """Octaves below the resolution of a center that are told apart."""
+    """Number of octaves below the resolution of a center that are counted one by one."""
     beyond: int = 24
-    """Octaves above the magnitude of a center that are told apart."""
+    """Number of octaves above the magnitude of a center that are counted one by one."""
     around_zero: int = 45
-    """Octaves above everyday numbers that are told apart (and below them, if the center is zero): from 1e-12 to 1e15."""
+    """Number of octaves above everyday numbers (and below them, if the center is zero) that are counted one by one: from 1e-12 to
+    1e15."""
     group: int = 4
-    """Octaves beyond that are counted together."""
+    """Outside of these, so many octaves are counted together."""
 
 
 LOOKS = LookRules()
@@ -128,7 +130,7 @@ def merged_octaves(center: float, resolution: float) -> NDArray[np.intp]:
     k = np.arange(CELLS)
     usual = OCTAVES + (math.frexp(center)[1] - 1 if center else GRID.everyday)
     inside = OCTAVES + math.frexp(resolution)[1] - 1 - LOOKS.inside if resolution else usual - LOOKS.around_zero
-    # A center near zero says little about the magnitude of the column: everyday distances are told apart for every center.
+    # A center near zero says little about the magnitude of the column, so octaves of everyday distances are never grouped.
     outside = max(usual + LOOKS.beyond, OCTAVES + GRID.everyday + LOOKS.around_zero)
     size = LOOKS.group
     groups = inside - (inside - k) // size * size if not resolution else np.full(CELLS, inside)
@@ -157,7 +159,7 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> tupl
     list of ColumnDescription
         Doubtful cells may be counted again.
     OctaveCounts
-        What was counted, for that.
+        The exact counts, which second looks need.
 
     Notes
     -----
@@ -182,18 +184,19 @@ def settle_ends(
     counts: OctaveCounts,
     unit: Callable[[], float],
 ) -> tuple[list[ColumnDescription], list[Ends]]:
-    """Choose the ends of every column, with second looks where the first leaves doubt.
+    """Choose the ends of every column, with second looks where the first counts are unclear.
 
     Parameters
     ----------
     curator : Curator
     release : Laplace or Gaussian
-        Planned with three parts: what follows, and two second looks.
+        Planned with three parts: the release that follows, and two second looks.
     data : PrivateData
     columns, counts
         As ``describe`` returns them.
     unit : callable
-        Standard deviation of what follows per length of a column's interval, given what is left of ``release``.
+        Standard deviation of the release that follows, per unit of a column's interval, for the budget that is left of
+        ``release``.
 
     Notes
     -----

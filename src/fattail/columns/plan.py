@@ -24,9 +24,9 @@ class MeanShares:
     n_eps_stages: tuple[float, ...] = (1000.0, 2500.0)
     """``n epsilon`` from which on there is one more stage on the dense grids."""
     n_eps_plenty: float = 10_000.0
-    """``n epsilon`` from which on stages are cheap and grids are small."""
+    """``n epsilon`` from which on there are more stages, with the smaller grids of ``GRID``."""
     plenty_stages: int = 5
-    """Number of stages there: enough for all digits of a double."""
+    """Number of stages from ``n_eps_plenty`` on: enough for all digits of a double."""
     missed: float = 3e-7
     """Probability that some stage misses a column of one value, from ``n_eps_safe`` on (with the public weights at most 1e-6
     for numbers up to 1e8)."""
@@ -38,37 +38,37 @@ class MeanShares:
     most_location: float = 0.5
     """Largest share of all stages together."""
     n_eps_checked: float = 30_000.0
-    """``n epsilon`` from which on it is checked which columns need more than two stages."""
+    """``n epsilon`` from which on one release checks which columns need more than two stages."""
     check: float = 0.01
     """Share of this check."""
     n_eps_few: float = 500.0
     n_eps_many: float = 10_000.0
     n_eps_plentiful: float = 100_000.0
     counts_few: float = 0.40
-    """Share of the counts up to ``n_eps_few``. Between these three sizes the share is interpolated."""
+    """Share of the counts up to ``n_eps_few``. Between the three sizes the share is interpolated."""
     counts_many: float = 0.28
     """Share of the counts at ``n_eps_many``."""
     counts_plentiful: float = 0.10
     """Share of the counts from ``n_eps_plentiful`` on, where second looks count what matters."""
     most_counts: float = 0.6
-    """Largest share of the counts in what the location leaves."""
+    """Largest share of the counts, as a fraction of what the location leaves."""
     n_eps_barely: float = 200.0
     """``n epsilon`` below which a warning says that the answer will be mostly noise."""
     n_eps_location_only: float = 100.0
     """``n epsilon`` below which the whole budget goes to the location (an order of magnitude), without an interval."""
     mixed: float = 1.2
-    """Number of releases that Laplace and Gaussian plans are compared for: Gaussian noise composes better."""
+    """Laplace and Gaussian plans are compared as if there were so many releases, because Gaussian noise composes better."""
 
 
 SHARES = MeanShares()
 
 
 def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[DescriptionPlan, Noise] | None:
-    """Description of columns and release of their means, by public arithmetic: with more rows, the share of the description is
-    smaller.
+    """The releases that describe the columns, and the release of their means; None if the budget suffices only for a location.
 
-    Pure releases add their epsilons, so shares of epsilon enter squared, and a selection of bounded range is worth four
-    times as much; shares of Gaussian plans are of rho. None if the budget suffices only for a location.
+    The more rows there are, the smaller is the share of the description. Shares of a Laplace plan are of epsilon, those of a
+    Gaussian plan of rho. Mechanisms expect shares of rho. Epsilons of a Laplace plan add up, so that a share s of epsilon is
+    ``s**2 / 2``, and ``s**2 / (8 d)`` for d selections, whose scores have a bounded range.
     """
     pure = pure_is_better(d, epsilon, delta, parts=SHARES.mixed)
     multiplier = d / epsilon if pure else math.sqrt(d / 2) * gaussian_multiplier(epsilon, delta)

@@ -1,13 +1,15 @@
 """Center and scale of many columns at once, for models that need all of them.
 
-Four rounds of noisy counts, of the columns that are not settled yet: the fewer are left, the less noise they get.
+There are four rounds of noisy counts. Each counts the columns that are not finished yet; the fewer they are, the less noise they
+get.
 
 1. *Find*: octaves of both signs around zero show the magnitude, or a point mass at zero.
 2. *Zoom*: equal cells between the outer quantiles show center and spread.
 3. *Tail*: octaves of the distance to the center, or to a point mass, show the root mean square and how far rows reach.
-4. Where nearly all rows lie at one distance (a year, a latitude), zoom in there; where nothing showed, count again.
+4. Columns with nearly all rows at one distance (a year, a latitude) are zoomed in there; columns without a visible count are
+   counted again.
 
-A column whose spread does not show has an infinite scale: it belongs to the intercept.
+A column without a visible spread has an infinite scale: a model cannot distinguish it from the intercept.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 LOW, OCTAVES = -60, 124
-"""Magnitudes from 2**LOW on are told apart; what is smaller counts as zero."""
+"""Octaves start at 2**LOW, and there are this many; smaller magnitudes count as zero."""
 CELLS = 2 * OCTAVES + 1
 _EDGES = np.ldexp(1.0, np.arange(LOW, LOW + OCTAVES + 1))
 _BELOW = np.concatenate([-_EDGES[:0:-1], [0.0], _EDGES[:-1]])
 _ABOVE = np.concatenate([-_EDGES[-2::-1], [0.0], _EDGES[1:]])
 _SQUARE = 7 / 3 * _EDGES[:-1] ** 2
-"""Mean square of what is spread evenly over an octave."""
+"""Mean square of a uniform law on an octave."""
 
 
 @dataclass(frozen=True)
@@ -44,52 +46,57 @@ class UnitDefaults:
     """Constants of the search, chosen by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned."""
 
     shares: tuple[float, ...] = (0.35, 0.3, 0.2, 0.15)
-    """Of the budget of units, by round: later rounds count fewer columns."""
+    """Shares of the budget of units, by round: later rounds count fewer columns."""
     response: int = 2
-    """How often the response is counted in each round: its unit decides more than that of a column."""
+    """The response is counted this many times in each round, because a wrong unit of it is worse than that of one column."""
     enough: float = 0.25
-    """Share of the rows that must show before an octave is believed."""
+    """The first round ends once visible octaves hold this share of the rows."""
     most: float = 0.5
-    """Share of the rows that makes a value a point mass."""
+    """A value with more than this share of the rows is a point mass."""
     outer: float = 0.05
-    """Rank of the outer quantiles between which to zoom."""
+    """Probability of the outer quantiles, and one minus it: the zoom is between them."""
     narrow: float = 0.75
-    """Share of the rows in two neighboring cells that calls for a closer look."""
+    """If two neighboring cells hold more than this share of the rows, a point mass is assumed there."""
     tail_noise: float = 0.02
-    """Noise of a count, as a share of the rows, up to which tails are worth a round."""
+    """A tail is counted only if the noise of a count is below this share of the rows."""
     usual: int = 3
     """Octave of everyday numbers."""
     fine: tuple[tuple[float, int], ...] = ((0.01, 32), (0.03, 16), (math.inf, 8))
-    """Cells of a zoom for noise up to a share of the rows."""
+    """Pairs: largest noise of a count, as a share of the rows, and the number of cells of a zoom for it."""
     growth: float = 3.0
-    """What unseen octaves may add to the mean square, at most, as a multiple of what is seen."""
+    """Octaves without visible rows add at most this multiple of the visible mean square."""
 
     merged: float = 0.4
-    """Share of the rows below which octaves of both signs are looked at together."""
-    surely: float = 0.6
-    """Share of the rows in visible cells, or at one distance, that makes them enough."""
+    """If visible octaves hold less than this share of the rows, octaves of both signs are added up."""
+    sufficient: float = 0.6
+    """Visible cells are used alone, or one distance is taken for all, if they hold more than this share of the rows."""
     widths: tuple[float, float] = (0.12, 0.35)
-    """Least and largest scale, as parts of the span, where too few cells show: between a point mass off center and two masses."""
+    """Range of the scale, relative to the span of the grid, if too few cells are visible: between a point mass off center and two
+    masses."""
     single: float = 0.9
-    """Share of the rows, or of the largest pair of cells, that makes a cell the only one."""
+    """A cell with more than this share of the rows (or of the largest pair of cells) is taken to hold all of them."""
     resolved: float = 0.3
-    """Spread, in cells, from which on it is no effect of the grid: that of one cell is ``12 ** -0.5``."""
+    """A spread of at least this many cells is not an effect of the grid; rows spread over one cell have ``12 ** -0.5``."""
     present: float = 0.8
-    """Least share of the rows that counts are assumed to hold."""
+    """Counts are assumed to hold at least this share of the rows."""
     least_square: float = 0.1
-    """Part of the mean square about a point mass that a shift of the center leaves, at least."""
+    """A shift of the center leaves at least this part of the mean square about a point mass."""
     margin: float = 0.7
-    """Deviations beyond the expected largest of the noise from which on a cell shows; for runs of cells there are more places."""
+    """A cell is visible if its count exceeds the expected maximum of the noise by this many standard deviations of the noise."""
     run_margin: float = 0.3
-    """Further deviations for a run of cells, of which there are several lengths."""
-    strange: tuple[int, float] = (12, 0.15)
-    """Octaves from everyday numbers that need no more evidence, and further deviations for each one beyond."""
-    strange_tail: tuple[int, float] = (8, 0.2)
-    """The same for distances, from the width of the last grid."""
+    """Additional standard deviations for a run of cells, because runs have several lengths."""
+    added_threshold: tuple[int, float] = (12, 0.15)
+    """Octaves farther than the first number from everyday numbers need a higher threshold: the second number times the standard
+    deviation of the noise for each octave more."""
+    added_threshold_tail: tuple[int, float] = (8, 0.2)
+    """The same for distances, counted from the width of the last grid."""
+    dummy_bonus: float = 0.5
+    """Beside a point mass, the threshold of a distance of one is lower by this many standard deviations, because dummies are
+    common."""
     square_noise: float = 0.5
-    """Noise of a column's mean square, in units of its scale."""
+    """Noise of a column's mean square, in units of its squared scale."""
     square_doubt: float = 2.0
-    """By how many deviations it must stand out."""
+    """A mean square must exceed one by more than this many standard deviations of the noise to widen a scale."""
     reach: float = 2.0
     """Predictions may always reach this many scales of the response from its center."""
 
@@ -101,20 +108,20 @@ EVERYWHERE = np.array([-math.inf, math.inf])
 
 
 class ColumnUnits(NamedTuple):
-    """What is known of the columns, the response last if it was asked for; all of it released."""
+    """Released facts about the columns; those of the response come last if it was described."""
 
     center: Floats
     scale: Floats
-    """Root mean square distance from the center; infinite where no spread shows."""
+    """Root mean square distance from the center; infinite where no spread is visible."""
     heavy: Floats
-    """How many times larger it is if the tail goes on beyond the last octave that shows as it ends there."""
+    """Factor by which it is larger if the tail continues beyond the last visible octave with the slope that it has there."""
     reach: Floats = EVERYWHERE
-    """Ends of what the counts show of each column, of shape (columns, 2); infinite where they show nothing."""
+    """Visible range of each column, of shape (columns, 2); infinite where no count is visible."""
 
     @property
     def response(self) -> tuple[float, float, tuple[float, float]]:
-        """Center and scale of the last column, and the ends of predictions of it; all are infinite but the center where no spread
-        shows."""
+        """Center and scale of the last column, and the range of its predictions. If no spread is visible, scale and range are
+        infinite."""
         level, size = float(self.center[-1]), float(self.scale[-1])
         if not math.isfinite(size):
             return level, size, (-math.inf, math.inf)
@@ -134,7 +141,7 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
     with_y : bool
         Whether to describe the response too, as the last column.
     family : int
-        Columns, at least, among whose cells noise is to be told apart: one column by itself should be as safe as many.
+        Thresholds are those of at least this many columns, so that a column described alone has no more false positives.
 
     Notes
     -----
@@ -160,8 +167,8 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
 def widen(curator: Curator, release: Gaussian, data: PrivateData, units: ColumnUnits) -> ColumnUnits:
     """Enlarge scales of features that the mean squares of all rows show to be too small, by one release.
 
-    Rows too few to stand out in any octave may still hold most of a column's mean square. Squares are bounded as far as
-    keeps their noise at half of the mean square that is expected, which is one.
+    Rows too few to be visible in any octave may still hold most of a column's mean square. Squares are bounded such that the
+    noise of their mean is half of the expected mean square, which is one.
 
     Notes
     -----
@@ -174,8 +181,8 @@ def widen(curator: Curator, release: Gaussian, data: PrivateData, units: ColumnU
         return np.minimum(((_with_response(block, with_y) - center) / scale) ** 2, bound), None
 
     squares = curator.release(release, Ball(radius=bound).mean(data, rows, width=scale.size))
-    surely = squares - DEFAULTS.square_doubt * DEFAULTS.square_noise
-    return units._replace(scale=scale * np.sqrt(np.where(np.isfinite(scale) & (surely > 1.0), squares, 1.0)))
+    lower = squares - DEFAULTS.square_doubt * DEFAULTS.square_noise
+    return units._replace(scale=scale * np.sqrt(np.where(np.isfinite(scale) & (lower > 1.0), squares, 1.0)))
 
 
 def _with_response(block: Block, with_y: bool) -> Floats:
@@ -184,7 +191,7 @@ def _with_response(block: Block, with_y: bool) -> Floats:
 
 
 def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: bool) -> Bounded:
-    """Counts of each column on the grid that it asks for."""
+    """Counts of each column on its own grid."""
     zoomed = np.array([c.stage == "zoom" for c in columns])
     origin = np.array([c.low if c.stage == "zoom" else c.origin for c in columns])
     step = np.array([c.step for c in columns])
@@ -211,7 +218,7 @@ class _Column:
         self.reach = EVERYWHERE
 
     def learn(self, counts: Floats, noise: float) -> None:
-        """Take in a round of counts; repeated ones are averaged by their precision."""
+        """Use a round of counts; those of the same stage are averaged, weighted by their precision."""
         self.total, self.precision = self.total + counts / noise**2, self.precision + noise**-2
         stage = self.stage
         step = {"find": self._find, "zoom": self._zoom, "tail": self._tail}[stage]
@@ -227,11 +234,12 @@ class _Column:
         self.step = max((high - low) / self.cells, _EDGES[0] + 2.0**-50 * abs(low))
 
     def _find(self, counts: Floats, noise: float) -> None:
-        seen = visible(counts, noise, 70 * self.width, _strangeness(abs(np.arange(CELLS) - OCTAVES) - 1 + LOW - DEFAULTS.usual))
+        away = _added_threshold(abs(np.arange(CELLS) - OCTAVES) - 1 + LOW - DEFAULTS.usual)
+        seen = visible(counts, noise, 70 * self.width, away)
         seen[OCTAVES] = counts[OCTAVES] if counts[OCTAVES] > 4 * noise else 0.0
-        if seen.sum() < DEFAULTS.merged * self.n:  # spread over octaves and both signs, a column may show in no cell by itself
+        if seen.sum() < DEFAULTS.merged * self.n:  # a column that spreads over many octaves may have no visible cell
             both = counts[OCTAVES + 1 :] + counts[:OCTAVES][::-1]
-            away = _strangeness(np.arange(OCTAVES) + LOW - DEFAULTS.usual)
+            away = _added_threshold(np.arange(OCTAVES) + LOW - DEFAULTS.usual)
             shown = visible(both, noise * math.sqrt(2), 70 * self.width, away) > 0
             merged = np.where(np.concatenate([shown[::-1], [False], shown]), np.maximum(counts, 0.0), 0.0)
             merged[OCTAVES] = seen[OCTAVES]
@@ -256,8 +264,8 @@ class _Column:
         middles = edges + self.step / 2
         middles[[0, -1]] += np.array([-2, 2]) * self.step  # the cells at the ends are open
         seen = visible(counts, noise, self.width * self.cells)
-        few = seen.sum() < DEFAULTS.surely * self.n
-        used = counts if few else seen  # linear estimates need no cell to stand out
+        few = seen.sum() < DEFAULTS.sufficient * self.n
+        used = counts if few else seen  # linear estimates need no visible cell
         total, width = max(float(used.sum()), 0.5 * self.n), self.high - self.low
         mean = float(np.clip(used @ middles / total, self.low, self.high))
         spread = math.sqrt(max(float(used @ (middles - mean) ** 2) / total, 0.0))
@@ -268,7 +276,7 @@ class _Column:
                 "done",
             )
             return
-        if self.zooms > 1 and seen.max() > DEFAULTS.single * total:  # one value, which no round number names
+        if self.zooms > 1 and seen.max() > DEFAULTS.single * total:  # a point mass that is no round number
             self.center, self.scale, self.stage = mean, math.inf, "done"
             return
         pair = seen[:-1] + seen[1:]
@@ -289,16 +297,16 @@ class _Column:
         above, below = counts[OCTAVES + 1 :], counts[:OCTAVES][::-1]
         size, zero = above + below, counts[OCTAVES] if counts[OCTAVES] > 4 * noise else 0.0
         anchor = math.log2(self.high - self.low) if self.high > self.low else DEFAULTS.usual
-        away, cells = _strangeness(np.arange(OCTAVES) + LOW - anchor, DEFAULTS.strange_tail), 80 * self.width
-        away[-LOW] -= 0.5  # beside a point mass, a distance of one is likelier than others: dummies
+        away, cells = _added_threshold(np.arange(OCTAVES) + LOW - anchor, DEFAULTS.added_threshold_tail), 80 * self.width
+        away[-LOW] -= DEFAULTS.dummy_bonus
         seen = visible(size, noise * math.sqrt(2), cells, away)
         for side in (above, below):
             seen = np.maximum(seen, np.where(visible(side, noise, cells, away) > 0, np.maximum(size, 0.0), 0.0))
-        if not seen.any():  # count again, with fewer others and less noise
+        if not seen.any():  # stays in this stage: counted again in the next round, with fewer columns and less noise
             self.center, self.scale = self.origin, math.inf
             return
         top, total = int(np.argmax(seen)), float(seen.sum() + zero)
-        at_one_distance = seen[top] > DEFAULTS.surely * total and seen[top] * _SQUARE[top] > 0.5 * seen @ _SQUARE
+        at_one_distance = seen[top] > DEFAULTS.sufficient * total and seen[top] * _SQUARE[top] > 0.5 * seen @ _SQUARE
         if self.has_mass and self.zooms == 1 and at_one_distance:
             sign = 1.0 if above[top] > below[top] else -1.0
             near, far = self.origin + sign * _EDGES[top], self.origin + sign * _EDGES[top + 1]
@@ -307,12 +315,12 @@ class _Column:
         self._measure(seen, size, above - below, zero, max(total, DEFAULTS.present * self.n), noise)
 
     def _measure(self, seen: Floats, size: Floats, balance: Floats, zero: float, total: float, noise: float) -> None:
-        """Root mean square of the visible octaves, with room for one more."""
+        """Set the scale from the visible octaves, and from what the next octave may add."""
         last = int(np.flatnonzero(seen)[-1])
         around = self.origin + _EDGES[last + 1] * np.array([-1.0, 1.0])
         inner = np.array([max(self.reach[0], around[0]), min(self.reach[1], around[1])])
-        self.reach = around if self.has_mass else inner  # counts around zero may show nothing but the point mass
-        squares = np.where(self.has_mass & (np.arange(OCTAVES) == -LOW), 1.0, _SQUARE)  # beside a mass, a distance in [1, 2) is 1
+        self.reach = around if self.has_mass else inner  # the first counts, around zero, may show the point mass only
+        squares = np.where(self.has_mass & (np.arange(OCTAVES) == -LOW), 1.0, _SQUARE)  # beside a point mass, assume dummies
         square, bulk = float(seen @ squares) / total, int(np.argmax(size))
         shift = 0.0
         if self.has_mass and not zero > DEFAULTS.most * self.n:
@@ -324,7 +332,7 @@ class _Column:
         beyond = min(last + 1, OCTAVES - 1)
         unseen = float(np.clip(size[beyond] - noise * math.sqrt(2), 0.0, seen[last])) * _SQUARE[beyond] / self.n
         square += min(unseen, DEFAULTS.growth * square)
-        if zero > DEFAULTS.most * self.n:  # beside a point mass, the likeliest number of all is zero
+        if zero > DEFAULTS.most * self.n:  # rows at zero, the most common number, may be too few to be visible
             square = max(square, 4 * noise / self.n * self.origin**2)
         self.scale = math.sqrt(square)
         tail = _continued(seen[last - 1], seen[last], size[beyond], noise * math.sqrt(2)) * _SQUARE[beyond] / self.n
@@ -333,29 +341,31 @@ class _Column:
 
 
 def _continued(before: float, last: float, beyond: float, noise: float) -> float:
-    """Sum of squares of a power tail beyond its last visible octave, in mean squares of the next octave.
+    """Sum of squares of a power tail beyond its last visible octave, in units of the mean square of the next octave.
 
-    Counts that fall by ``2 ** -a`` from octave to octave, c in the next one, end with a single row after ``log2(c) / a``
-    octaves. For an index a below two the last rows make up most of the sum, ``c ** (2 / a)``. The noise may hide as many rows.
-    The index is the larger of those before and after the last octave, since a light tail ends among counts like the noise.
+    Let the next octave have c rows, and let counts decrease by a factor of ``2 ** -a`` per octave. Then a single row is left
+    after ``log2(c) / a`` octaves. If the index a is below two, the last rows contribute most of the sum, which is about ``c ** (2
+    / a)``. c is at least the noise of a count, because so many rows may be hidden. For a, the larger one of the slopes before and
+    after the last octave is used, because the counts after a light tail are mostly noise.
     """
     count, last = max(beyond, noise, 1.0), max(last, 1.0)
     index = min(max(math.log2(last / count), math.log2(max(before, 1.0) / last), 1.0), 2.0)
     return float(count ** (2 / index))
 
 
-def _strangeness(octaves: NDArray[Any], allowed: tuple[int, float] = DEFAULTS.strange) -> Floats:
-    """By how many standard deviations more a count must stand out, so many octaves from where it is expected."""
+def _added_threshold(octaves: NDArray[Any], allowed: tuple[int, float] = DEFAULTS.added_threshold) -> Floats:
+    """Increase of the threshold, in standard deviations, at these distances (in octaves) from where rows are expected."""
     free, rate = allowed
     return np.asarray(rate * np.clip(np.abs(octaves) - free, 0, 24))
 
 
-def visible(counts: Floats, noise: float, cells: int, doubt: Floats | float = 0.0) -> Floats:
-    """Counts of cells that hold rows, alone, in a run, or beside one that does; zero elsewhere.
+def visible(counts: Floats, noise: float, cells: int, added: Floats | float = 0.0) -> Floats:
+    """Counts of cells that are significant alone, within a run, or next to such a cell; zero elsewhere.
 
-    ``cells`` says among how many the noise is to be told apart: its largest is about ``sqrt(2 log(cells))`` deviations.
+    ``cells`` is the number of cells that are tested: the largest noise of so many is about ``sqrt(2 log(cells))`` standard
+    deviations. ``added`` raises the threshold.
     """
-    least = math.sqrt(2 * math.log(cells)) + DEFAULTS.margin + doubt * np.ones_like(counts)
+    least = math.sqrt(2 * math.log(cells)) + DEFAULTS.margin + added * np.ones_like(counts)
     shown = counts > least * noise
     for length in (2, 4):
         runs = np.convolve(counts, np.ones(length), "valid")

@@ -112,7 +112,7 @@ def _looked_again(
     -----
     *Privacy.* Which octaves are counted, and with which budget, are functions of releases. Proof: ``shape.proof.md``.
     """
-    enough = column.noise.threshold(column.doubts(1, RATES.possibly, RATES.possibly_slope) + RULES.weak)
+    enough = column.noise.threshold(column.required_evidence(1, RATES.possible, RATES.possible_slope) + RULES.weak)
     everything, unsure = bool(doubtful.all()), column.counts < RULES.sure * enough
     marked = doubtful & (everything | (unsure & (column.counts >= enough)))
     weak = doubtful & unsure & ~marked

@@ -1,10 +1,10 @@
-"""Least squares with many columns for the rows: what noise allows, by public arithmetic on rows, columns and budget.
+"""Least squares where there are many columns for the number of rows; what is fitted follows from public arithmetic.
 
 1. *Units* of all columns and of the response. Columns that do not show one by one, such as rare dummies, share a unit.
-2. *Joint moments* (``parts/joint_moments.py``), one round, unless their noise exceeds what they show. They give a start, units
-   in which columns are less correlated, and standard errors.
+2. *Joint moments* (``parts/joint_moments.py``), one round, unless they would be mostly noise. They give a start, units in which
+   columns are less correlated, and standard errors.
 3. *Directions* (``parts/subspace.py``): gradients, each followed by a small fit along all of them.
-4. *Ends* of predictions that are believed, a check that the fit is better than none, and the intercept.
+4. *Range* of predictions, a check that the fit is better than none, and the intercept.
 
 Without joint moments, collinear columns cannot be recognized, so single coefficients have infinite intervals.
 """
@@ -33,37 +33,38 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ManyColumnsDefaults:
-    """Constants, chosen by hand on the laws that ``benchmarks/many_columns.py`` marks as tuned. Numbers are shares of the budget
-    if nothing else is said."""
+    """Constants, chosen by hand on the laws that ``benchmarks/many_columns.py`` marks as tuned. Fields are shares of the budget
+    unless stated otherwise."""
 
     typical: float = 1.3
-    """Squared length of rows over the number of columns, in the blur ``sqrt(2 p) 1.3 p / (n mu)`` of joint moments."""
+    """Squared length of rows over the number of columns, in the blur of joint moments (see `blur`)."""
     blur: float = 0.12
-    """Blur from which on directions do better than a second round of joint moments ..."""
+    """If the blur is larger, directions are more accurate than a second round of joint moments."""
     noise: float = 0.9
-    """... and from which on even the first round shows nothing."""
+    """If the blur is larger, even the first round of joint moments is useless."""
     counts: float = 0.25
     """Centers and scales of columns."""
     squares: float = 0.03
     """Mean squares of columns."""
     response: tuple[float, float] = (0.02, 0.08)
-    """Center and scale of the response: least and largest share ..."""
+    """Range of the share for center and scale of the response. Every later step needs them."""
     response_noise: float = 0.02
-    """... for this noise of a count, as a share of the rows: nothing works without them."""
+    """Within this range, the share gives this noise of a count, as a share of the rows."""
     family: int = 100
-    """Columns among whose cells noise is to be told apart when the response is counted: nothing works in a wrong unit."""
+    """The response is tested as if there were this many columns, because a false positive in its counts gives every later step a
+    wrong unit."""
     shared: float = 0.01
-    """The unit of columns that do not show."""
+    """The unit of columns without a visible spread."""
     least_hidden: int = 10
-    """Number of such columns from which on they share a unit."""
+    """If there are at least so many such columns, they share a unit."""
     rare: float = 0.2
-    """Scale of such a column over its largest distance: that of dummies that are 1 in every 25th row."""
+    """Scale of such a column over its largest distance: that of a dummy that is 1 in every 25th row."""
     moments: float = 0.12
     """All moments along directions."""
     sizes: float = 0.03
     """All sizes of residuals, and of coordinates along directions."""
     joint: float = 0.4
-    """Part of what the other releases leave that goes to the joint moments, if they are taken."""
+    """Fraction of the remaining budget for joint moments, if they are released."""
     directions: tuple[int, int] = (3, 5)
     """Number of directions, with and without joint moments."""
     growth: float = 1.3
@@ -82,18 +83,23 @@ MANY = ManyColumnsDefaults()
 
 
 def blur(n: int, d: int, epsilon: float, delta: float) -> float:
-    """Noise of joint moments of d columns and a constant over what it blurs, if they had the whole budget."""
+    """The *blur* of joint moments of d columns and a constant: their noise over their eigenvalues, for the whole budget.
+
+    The noise matrix has eigenvalues up to ``sqrt(2 p)`` times the noise of an entry, which is ``typical * p`` over n and the
+    noise multiplier of the budget. The eigenvalues of standardized columns are about one. If the blur is larger than one, noise
+    hides most of them.
+    """
     p = d + 1
     return MANY.typical * p * math.sqrt(2 * p) * gaussian_multiplier(epsilon, delta) / n
 
 
 def has_many_columns(n: int, d: int, epsilon: float, delta: float) -> bool:
-    """Whether so many columns for the rows are fitted along directions: public arithmetic."""
+    """Whether there are so many columns for the number of rows that they are fitted along directions: public arithmetic."""
     return blur(n, d, epsilon, delta) > MANY.blur
 
 
 def moments_are_noise(n: int, d: int, epsilon: float, delta: float) -> bool:
-    """Whether joint moments show nothing, so that single coefficients have no interval: public arithmetic."""
+    """Whether joint moments would be mostly noise, so that single coefficients have no interval: public arithmetic."""
     return blur(n, d, epsilon, delta) > MANY.noise
 
 
@@ -168,8 +174,8 @@ def fit_along_directions(curator: Curator, data: PrivateData, target: Target) ->
     fit = Subspace(curator, data, joint.problem, joint.full, joint.unit)
     _descend(fit, plan)
     moved = fit.w[joint.shown] - joint.w
-    # The errors are those of the joint moments, and where these show nothing, what was expected before. What the directions
-    # changed is as uncertain.
+    # The errors are those of the joint moments, and in directions hidden by noise those of the prior. What the directions changed
+    # is counted as an error, too.
     joint.w, joint.covariance = fit.w[joint.shown], joint.covariance + joint.prior + np.outer(moved, moved)
     intercept = fit.move_intercept(plan.mean)
     joint.w[-1] = fit.w[-1]
@@ -200,7 +206,7 @@ def _standardized(curator: Curator, plan: DirectionsPlan, data: PrivateData, tar
 
 
 def _shared_scale(curator: Curator, release: Gaussian, data: PrivateData, found: ColumnUnits, hidden: NDArray[np.bool_]) -> float:
-    """One scale for all columns that do not show by themselves, from a row's largest distance; infinite if none shows."""
+    """One scale for all columns without a visible spread, from the largest distance in each row; infinite if none is visible."""
     if hidden.sum() < MANY.least_hidden:
         curator.waive(release)
         return math.inf

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.parts.estimates import NORMAL, Estimate, noise_std, per_column
+from fattail.algorithms.parts.estimates import NORMAL, Estimate, noise_std, per_column, positive_bound
 from fattail.algorithms.parts.pilot import locations_alone
 from fattail.algorithms.registry import registered
 from fattail.columns import ColumnDescription, Ends, clipped_square, describe, plan_mean, settle_ends
@@ -54,13 +54,12 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     curator.plan(*plan.mechanisms, release)
     columns, counts = describe(curator, plan, data)
 
-    def unit() -> float:  # noise of the mean per length of the interval, with what second looks leave of the budget
+    def unit() -> float:  # noise of the mean per unit of the interval's length, for the budget that second looks leave
         return noise_std(curator, release, per_column(release, data.d) / data.n)
 
     columns, ends = settle_ends(curator, release, data, columns, counts, unit)
     low, high = np.array([(e.low, e.high) for e in ends]).T
-    # The length must be positive, also after rounding, because it scales the noise.
-    bound = np.maximum((high - low) / 2, np.maximum(np.maximum(np.abs(low), np.abs(high)) * 2.0**-50, 2.0**-140))
+    bound = positive_bound((high - low) / 2, np.maximum(np.abs(low), np.abs(high)))
     clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data, anchor=[c.center for c in columns])
     raw = curator.release(release, clipped.to(release.norm))
     noise = unit() * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or once under add-remove
@@ -72,17 +71,17 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
 
 
 def _spread(ends: Ends, raw: float, column: ColumnDescription, n: int, noise: float, count_noise: float) -> tuple[float, float]:
-    """Standard deviation of everything but the noise, below and above; ``raw`` is the mean of the clipped rows.
+    """Standard deviation of all errors but the noise, below and above; ``raw`` is the released mean of the clipped rows.
 
-    Where n is a release, its error moves the distance in proportion.
+    If n is a release, its relative error is also that of the distance between mean and center.
     """
     if not ends.seen:
         return math.inf, math.inf
     mean = raw - column.center
     clipped = max(clipped_square(ends, mean, noise, column.is_smooth) - mean**2, 0.0)
     both = (clipped + ends.realized) / n + ends.bias_variance + (count_noise / n * mean) ** 2
-    # Doubts are two-sided bounds at 95 %.
-    below, above = (math.sqrt(both + (doubt / NORMAL) ** 2) for doubt in (ends.doubt_below, ends.doubt_above))
+    # The bounds of the bias are two-sided, at 95 %.
+    below, above = (math.sqrt(both + (bound / NORMAL) ** 2) for bound in (ends.doubt_below, ends.doubt_above))
     return math.inf if ends.open_low else below, math.inf if ends.open_high else above
 
 
@@ -91,8 +90,11 @@ def _warn(spread: Floats) -> None:
     unbounded = np.isinf(spread)
     if unbounded.all(axis=1).any():
         warn_utility(
-            f"{int(unbounded.all(axis=1).sum())} of {len(spread)} columns show hardly any row besides one value: "
+            f"{int(unbounded.all(axis=1).sum())} of {len(spread)} columns show hardly any row that differs from one value: "
             "rows too rare to be visible may have any size, so the interval is infinite"
         )
     if (unbounded.any(axis=1) & ~unbounded.all(axis=1)).any():
-        warn_utility("too few rows hold the answer: a tail may have no mean, so the interval is infinite on its side")
+        warn_utility(
+            "the answer may rest on very few rows: a tail of the column may have no mean, "
+            "so the interval is infinite on that side"
+        )

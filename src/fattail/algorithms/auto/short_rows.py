@@ -1,10 +1,9 @@
 """The sparse ``auto`` for rows with few entries, such as texts: release all scores, then descend.
 
-Short rows have short gradients. Gaussian noise on every column is then smaller than the noise
-of as many selections, so the scores themselves are released, and columns that stand out are
-fitted by steepest descent. Words are correlated and too many for a private moment matrix:
-the length of each step is limited by a released curvature along it, and shortened by the share of the gradient that noise
-explains.
+Short rows have short gradients. Gaussian noise on every column is then smaller than the noise of as many selections, so the
+scores themselves are released, and the columns whose scores exceed the noise are fitted by steepest descent. Words are correlated
+and too many for a private moment matrix. So the length of each step follows from a released curvature along it, and is shortened
+by the share of the gradient that noise explains.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from scipy.special import expit
 from fattail.algorithms.parts.geometry import top_indices
 from fattail.algorithms.parts.support_fit import (
     HALF_OCTAVE,
-    Fit,
     Floats,
     Indices,
+    SupportFit,
     center,
     center_plan,
     clipped_gradient,
@@ -39,27 +38,30 @@ from fattail.rows.data import Block, PrivateData
 
 @dataclass(frozen=True)
 class ShortRowsDefaults:
-    """Numbers of the method; set by hand in the first version, and ``benchmarks/tuning/vary.py short_rows`` varies them."""
+    """Constants of the method; set by hand in the first version, and ``benchmarks/tuning/vary.py short_rows`` varies them."""
 
     screening: float = 0.35
+    """Share of the scores of all columns."""
     gradients: float = 0.4
+    """Share of the gradients of all steps."""
     squares: float = 0.06
-    """Shares of the budget: scores of all columns, gradients of all steps, second moments of the chosen columns."""
+    """Share of the second moments of the chosen columns."""
     small: float = 0.8
-    """Share of each small release of a step (its size, its curvature, the intercept), in units of one selection of a scale."""
+    """Share of each small release of a step (its size, its curvature, the intercept), relative to one selection of a scale."""
     steps: int = 4
     middle: float = 0.5
-    """Quantile of sizes that noise is least likely to miss by far."""
+    """Quantile of sizes at which a noisy selection has the smallest error."""
     upper: float = 0.75
     """Quantile of row lengths and changes: most rows are shorter."""
     clipping: float = 0.6
     """Quantile of gradient lengths at which they are clipped."""
     prior: float = 10.0
-    """Noise deviations of a second moment that are added to it: a column whose moment is noise is not moved far."""
-    least_bend: float = 1 / 64
-    """Least curvature along a step, over half its bound."""
+    """So many standard deviations of the noise are added to a second moment, to keep the step of a column with little but noise
+    small."""
+    least_along: float = 1 / 64
+    """Lower limit of the curvature along a step, relative to half of its upper bound."""
     least_curvature: float = 0.1
-    """Least mean curvature of the intercept's step, over the largest."""
+    """Lower limit of the mean curvature for the intercept's step, relative to the largest curvature of the loss."""
 
 
 CONSTANTS = ShortRowsDefaults()
@@ -83,7 +85,7 @@ def short_rows_fit(
     curator.plan(entries, *response, *spread, width, scores, norm, second, clipping, gradients, along, curved, *level)
 
     entry = typical(curator, entries, data, lambda b: typical_entry(b, feature_scale), c.middle)
-    fit = Fit(loss, feature_scale, entry, fit_intercept)
+    fit = SupportFit(loss, feature_scale, entry, fit_intercept)
     if fit_intercept:
         fit.intercept = center(curator, data, loss, response)
     psi = (
@@ -93,7 +95,7 @@ def short_rows_fit(
     )
     # Rows beyond the radius are shortened, which does little harm if most rows are equally long: a small radius is used.
     radius = HALF_OCTAVE * typical(curator, width, data, lambda b: np.sqrt(squared_lengths(b.X, feature_scale**-2.0)), c.middle)
-    chosen, gradient, noise = _standing_out(curator, scores, data, fit, psi, radius, min(k, data.d))
+    chosen, gradient, noise = _columns_above_noise(curator, scores, data, fit, psi, radius, min(k, data.d))
     fit.add(chosen)
 
     radius = typical(curator, norm, data, fit.row_norms, c.upper)
@@ -103,7 +105,7 @@ def short_rows_fit(
     for t in range(c.steps + 1):
         moved = _descend(curator, along, curved, data, fit, gradient, noise / math.sqrt(seen), weights)
         for mechanism in level:
-            _level(curator, mechanism, data, fit, psi)
+            _step_intercept(curator, mechanism, data, fit, psi)
         if t == c.steps:
             break
         if t < clipping.count:
@@ -118,8 +120,8 @@ def short_rows_fit(
     return coef, fit.intercept
 
 
-def _standing_out(
-    curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, psi: float, radius: float, k: int
+def _columns_above_noise(
+    curator: Curator, mechanism: Gaussian, data: PrivateData, fit: SupportFit, psi: float, radius: float, k: int
 ) -> tuple[Indices, Floats, float]:
     """At most ``k`` columns whose released scores exceed the noise, with those scores as a first gradient."""
 
@@ -136,7 +138,14 @@ def _standing_out(
 
 
 def _descend(
-    curator: Curator, along: TopK, curved: Gaussian, data: PrivateData, fit: Fit, gradient: Floats, noise: float, weights: Floats
+    curator: Curator,
+    along: TopK,
+    curved: Gaussian,
+    data: PrivateData,
+    fit: SupportFit,
+    gradient: Floats,
+    noise: float,
+    weights: Floats,
 ) -> bool:
     """Step to the minimum along the weighted gradient; no step if noise could explain the gradient."""
     direction = weights * gradient
@@ -154,12 +163,12 @@ def _descend(
 
     half = 2 * fit.loss.curvature * size**2
     mean = Clip(center=half, bound=half).mean(data, curvature, width=1)
-    bend = max(float(curator.release(curved, mean.to("l2"))[0]), half * CONSTANTS.least_bend)
-    fit.theta = fit.theta + descent / bend * direction
+    curvature_along = max(float(curator.release(curved, mean.to("l2"))[0]), half * CONSTANTS.least_along)
+    fit.theta = fit.theta + descent / curvature_along * direction
     return descent > 0
 
 
-def _level(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, psi: float) -> None:
+def _step_intercept(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: SupportFit, psi: float) -> None:
     """One Newton step for the intercept alone, from mean residual and mean curvature."""
 
     def rows(block: Block) -> tuple[Any, None]:

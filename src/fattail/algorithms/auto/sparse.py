@@ -1,13 +1,12 @@
-"""The sparse ``auto``: screen columns privately, fit the chosen ones, drop what noise explains.
+"""The sparse ``auto``: screen columns privately, fit the chosen ones, drop coefficients that noise could explain.
 
-Nothing is declared. Screening compares residuals with bounded faces of the features
-rather than with their sizes: a bounded product loses little signal, its noise does not grow with
-the tails, and columns may be in any unit and around any center. It runs in a few parts with a
-rough fit in between, because what the first columns explain no longer hides the others.
+Nothing is declared. Screening multiplies residuals by bounded transforms of the features, not by the features: a bounded product
+loses little signal, its noise does not grow with the tails, and columns may have any unit and center. Screening has a few parts,
+each followed by a rough fit: after it, the variance that the first columns explain no longer hides the others.
 
-Columns that are all around zero and in about one unit, as if somebody had scaled them, are fitted by steps that take them as
-nearly uncorrelated (``parts/support_fit.py``). Columns of a real table have centers and units of their own and are correlated:
-there the joint moments of the dense default are released on the chosen columns (``parts/support_joint.py``). Columns count as
+Columns that are all around zero and in about one unit, as if somebody had scaled them, are fitted by steps that assume nearly
+uncorrelated columns (``parts/support_fit.py``). Columns of a real table have their own centers and units and are correlated: for
+them the joint moments of the dense default are released on the chosen columns (``parts/support_joint.py``). Columns count as
 scaled if a released count of rows and the released units of the first chosen columns both say so.
 """
 
@@ -21,15 +20,15 @@ from scipy.special import expit
 
 from fattail import _kernels
 from fattail.algorithms.auto.short_rows import short_rows_fit
-from fattail.algorithms.auto.sparse_plan import CARRY, CARRY_AUTO, SPARE, Plan, carried, shows_no_scale
+from fattail.algorithms.auto.sparse_plan import AFFORDABLE, AFFORDABLE_AUTO, SPARE, Plan, affordable_columns, shows_no_scale
 from fattail.algorithms.parts.geometry import top_indices
 from fattail.algorithms.parts.linear_rows import Frame, Problem, Target
 from fattail.algorithms.parts.scale import column_medians, column_units
 from fattail.algorithms.parts.subspace import Subspace
 from fattail.algorithms.parts.support_fit import (
-    Fit,
     Floats,
     Indices,
+    SupportFit,
     center,
     center_plan,
     refine,
@@ -46,22 +45,23 @@ from fattail.privacy import Curator
 from fattail.robust import Clip
 from fattail.rows.data import Block, PrivateData
 
-# A column around 0 shows in its sign. One that is always positive does not, but in some wave of its logarithm that is
-# monotone over the octaves it spans, whatever its unit. Which face is best need not be known: the largest score counts.
+# Bounded transforms of a column: its sign, and waves of its logarithm of two phases and these periods, in octaves. Signs show
+# a column around 0. A column that is always positive, in any unit, shows in some wave that is monotone over its octaves. It need
+# not be known which transform is best: the largest score counts.
 PERIODS = np.array([0.5, 2.0, 8.0])
-FACES = 1 + 2 * PERIODS.size
-# Unit over the typical magnitude: root mean square over mean, 1.25 for normal columns and more for heavier tails.
+TRANSFORMS = 1 + 2 * PERIODS.size
+# A unit is this multiple of the typical magnitude: root mean square over mean, 1.25 for normal columns, more for heavier tails.
 UNIT = 1.4
-# Quantile of residuals at which they are clipped while columns are chosen: low, since a screen needs signs more than sizes.
+# While columns are chosen, residuals are clipped at this quantile: a low one, because signs matter more than sizes for a score.
 RESIDUALS = 0.35
-# Size of a normal response over the quantile of its magnitudes at `RESIDUALS`.
+# Quantile of the magnitudes of a normal law at `RESIDUALS`, in standard deviations.
 PSI = 0.45
 
 
 @registered(
     "auto",
     estimators=Offered("sparse"),
-    paper="this library",
+    paper="fattail",
     algorithm="screen, fit, shrink",
     changed="new: private screening by bounded products, Newton steps or joint moments on the chosen columns, shrinkage",
     test="tests/estimators/test_sparse.py::test_fuzz",
@@ -85,7 +85,7 @@ def screened_fit(
     loss : Loss
         Squared (made robust by clipping) or logistic.
     sparsity : int or None
-        Largest number of coefficients that are not 0; None to take what the budget carries.
+        Largest number of coefficients that are not 0; None to take as many columns as the budget allows.
     feature_scale : array of shape (d,), optional
         Public unit of each column; measured privately by default.
     fit_intercept : bool
@@ -93,14 +93,14 @@ def screened_fit(
     Notes
     -----
     *Privacy.* A fixed list of releases, all bounded row by row: tail counts of magnitudes
-    (sensitivity 1), counts of columns, residual times a bounded face of a feature clipped to a public bound, gradients and
-    second moments pulled back to a ball. Which columns are fitted and how, the clipping bounds, the
+    (sensitivity 1), counts of columns, residual times a bounded transform of a feature, clipped to a public bound, gradients and
+    second moments of rows projected to a ball. Which columns are fitted and how, the clipping bounds, the
     steps and the shrinkage are functions of earlier releases. Sparse storage is taken as
     public knowledge that rows have few entries and leads to `short_rows_fit`.
     """
     n, d = data.n, data.d
     scale = np.ones(d) if feature_scale is None else feature_scale
-    most = carried(curator, n, d, CARRY_AUTO if sparsity is None else CARRY)
+    most = affordable_columns(curator, n, d, AFFORDABLE_AUTO if sparsity is None else AFFORDABLE)
     if data.is_sparse:
         k = sparsity or max(most, n // 20)
         return SparseFit(*short_rows_fit(curator, data, loss, k, feature_scale=scale, fit_intercept=fit_intercept))
@@ -113,25 +113,25 @@ def screened_fit(
     curator.plan(*plan)
     # Typical magnitudes are means, units are closer to root mean squares.
     unit = UNIT * typical(curator, plan.entries, data, lambda b: typical_entry(b, scale), 0.5)
-    fit = Fit(loss, unit * scale, 1.0, fit_intercept)
+    fit = SupportFit(loss, unit * scale, 1.0, fit_intercept)
     if fit_intercept:
         fit.intercept = center(curator, data, loss, plan.response)
-    found = find_units(curator, plan.looks[0], data, True) if plan.looks_at_all else None
+    found = find_units(curator, plan.unit_rounds[0], data, True) if plan.finds_all_units else None
     psi = typical(curator, plan.spread[0], data, fit.residual, RESIDUALS) if plan.spread else 0.5
     first = np.arange(d) if plan.everything else _screen(curator, plan, 0, data, fit, psi, found)
-    if plan.looks:
-        looked = found if found is not None else find_units(curator, plan.looks[0], data.chosen(first), True)
-        noise = curator.noise(plan.looks[0][0], math.sqrt(2 * looked.scale.size)) / n
+    if plan.unit_rounds:
+        units = found if found is not None else find_units(curator, plan.unit_rounds[0], data.chosen(first), True)
+        noise = curator.noise(plan.unit_rounds[0][0], math.sqrt(2 * units.scale.size)) / n
         scaled = rows_look_scaled(curator, plan.scaled[0], data)
-        if not (scaled and columns_are_alike(_units_of(looked, first if found is not None else np.arange(first.size)), noise)):
+        if not (scaled and columns_are_alike(_units_of(units, first if found is not None else np.arange(first.size)), noise)):
             if plan.everything and plan.screens:
                 first = _screen(curator, plan, 0, data, fit, psi, found)
-            return _of_a_table(curator, data, plan, first, looked, found, sparsity)
-    return _of_columns_alike(curator, data, plan, fit, first, psi, sparsity)
+            return _fit_columns_in_own_units(curator, data, plan, first, units, found, sparsity)
+    return _fit_alike_columns(curator, data, plan, fit, first, psi, sparsity)
 
 
 def intercept_alone(curator: Curator, data: PrivateData, loss: Loss, fit_intercept: bool) -> SparseFit:
-    """The model without columns, for the whole budget. Nothing is known of coefficients."""
+    """The model without columns, for the whole budget. All coefficients have infinite errors."""
     response = center_plan(loss)
     curator.plan(*response)
     level = center(curator, data, loss, response)
@@ -142,10 +142,11 @@ def _units_of(found: ColumnUnits, columns: Indices) -> ColumnUnits:
     return ColumnUnits(*(np.asarray(part)[columns] for part in found))
 
 
-def _of_columns_alike(
-    curator: Curator, data: PrivateData, plan: Plan, fit: Fit, chosen: Indices, psi: float, sparsity: int | None
+def _fit_alike_columns(
+    curator: Curator, data: PrivateData, plan: Plan, fit: SupportFit, chosen: Indices, psi: float, sparsity: int | None
 ) -> SparseFit:
-    """Fit columns in about one unit: each part is screened, then roughly fitted with those before; at last all of them."""
+    """Fit columns in about one unit. Each part is screened and roughly fitted together with the earlier ones; a last fit has
+    all."""
     for release in (*plan.screens, *plan.level) if plan.everything else ():
         curator.waive(release)
     if plan.sizes_along:
@@ -160,8 +161,8 @@ def _of_columns_alike(
         if plan.units:
             fit.scale[chosen] = column_units(curator, plan.units[0], data, chosen, fit.center[chosen], fit.scale[chosen])
         fit.add(chosen)
-        if q > 0 and plan.looks[1:]:  # what units of their own would have cost
-            rough = replace(rough, gradients=(*plan.looks[q], *rough.gradients))
+        if q > 0 and plan.unit_rounds[1:]:  # the budget share that units per column would have taken
+            rough = replace(rough, gradients=(*plan.unit_rounds[q], *rough.gradients))
         refine(curator, data, fit, rough, clip=psi * math.sqrt(fit.support.size + fit.fit_intercept), most=expected)
     final = replace(plan.final, gradients=(*plan.finish, *plan.final.gradients))
     errors = refine(curator, data, fit, final, most=expected)
@@ -175,8 +176,10 @@ def _of_columns_alike(
     return SparseFit.of(data.d, support, slopes, fit.intercept - shift, np.append(spread, level))
 
 
-def _along_directions(curator: Curator, data: PrivateData, plan: Plan, fit: Fit, psi: float, sparsity: int | None) -> SparseFit:
-    """Fit all columns, which are in about one unit, along directions: every gradient counts, and none needs a second moment."""
+def _along_directions(
+    curator: Curator, data: PrivateData, plan: Plan, fit: SupportFit, psi: float, sparsity: int | None
+) -> SparseFit:
+    """Fit all columns, which are in about one unit, along directions: no step needs second moments of all columns."""
     assert plan.final.clip and plan.final.radius and plan.final.moments
     for release in (*plan.centers, *plan.units, plan.final.clip, plan.final.radius):
         for _ in range(release.count):
@@ -195,21 +198,21 @@ def _along_directions(curator: Curator, data: PrivateData, plan: Plan, fit: Fit,
     return SparseFit.of(data.d, kept, result.coef[kept], result.intercept, spread)
 
 
-def _of_a_table(
+def _fit_columns_in_own_units(
     curator: Curator,
     data: PrivateData,
     plan: Plan,
     chosen: Indices,
-    looked: ColumnUnits,
+    units: ColumnUnits,
     found: ColumnUnits | None,
     sparsity: int | None,
 ) -> SparseFit:
-    """Fit columns in units of their own: each part is screened and fitted with those before by one round of joint moments."""
+    """Fit columns in units of their own. Each part is screened, then fitted with the earlier ones by a round of joint moments."""
     assert plan.final.clip and plan.final.radius and plan.final.moments
     for release in (*plan.centers, *plan.units, *plan.sizes_along, plan.final.clip, plan.final.radius):
         for _ in range(release.count):
             curator.waive(release)
-    fit = JointSupport(curator, data, *looked.response)
+    fit = JointSupport(curator, data, *units.response)
     middle, parts = len(plan.final.gradients) // 2 + 1, len(plan.sizes)
     early, last = plan.final.gradients[:middle], plan.final.gradients[middle:]
     if plan.sizes_along:  # most of the budget is in the gradients of directions
@@ -221,10 +224,10 @@ def _of_a_table(
             chosen = _screen(curator, plan, q, data, fit, psi, found)
         chosen = chosen[: max(1, most * (q + 1) // parts - fit.support.size)]  # the first ones have the largest scores
         if found is not None:
-            looked = _units_of(found, chosen)
+            units = _units_of(found, chosen)
         elif q > 0:
-            looked = find_units(curator, plan.looks[q], data.chosen(chosen), False)
-        fit.add(chosen, looked)
+            units = find_units(curator, plan.unit_rounds[q], data.chosen(chosen), False)
+        fit.add(chosen, units)
         if q < parts - 1:
             fit.rounds(rough.gradients)
     wide, guard, mean, squares = plan.finish
@@ -240,16 +243,17 @@ def _screen(
     plan: Plan,
     part: int,
     data: PrivateData,
-    fit: Fit | JointSupport,
+    fit: SupportFit | JointSupport,
     psi: float,
     found: ColumnUnits | None,
 ) -> Indices:
-    """Columns outside the support with the largest scores: of ``mean clip(residual) * face``, the largest over faces.
+    """Columns outside the support with the largest scores: of ``mean clip(residual) * transform``, the largest over the
+    transforms.
 
-    Clipped residuals are taken around their own released mean, else every column that is
-    always positive would score by it. A label's residual is weighted instead of clipped, by
-    what it would be for the other label at worst: that leaves its mean at 0 where the fit is right.
-    Faces are of columns in their units, where these were looked for; those without a visible spread score last.
+    The released mean of the clipped residuals is subtracted; otherwise it would give every column that is always positive a
+    score. A label's residual is not clipped but divided by the larger one of its sizes for both labels: its mean then stays 0
+    where the fit is right. Columns are transformed in their units if these were released; those without a visible spread are
+    chosen last.
     """
     shown = np.ones(data.d, dtype=bool) if found is None else np.isfinite(found.scale[: data.d])
 
@@ -258,7 +262,7 @@ def _screen(
         r = -fit.loss.derivative(z, block.y)
         return np.clip(r, -psi, psi) if fit.has_tails else psi * r / expit(np.abs(z))
 
-    def faces(block: Block) -> tuple[Floats, Floats]:
+    def transforms(block: Block) -> tuple[Floats, Floats]:
         X = block.dense
         if found is not None:
             X = (X - found.center[: data.d]) / np.where(shown, found.scale[: data.d], 1.0)
@@ -268,7 +272,7 @@ def _screen(
     if plan.level:
         mean = Clip(bound=psi).mean(data, lambda block: (residual(block)[:, None], None), width=1)
         at = float(np.clip(curator.release(plan.level[0], mean.to("l2"))[0], -psi / 2, psi / 2))
-    best = Clip(bound=psi + abs(at)).mean(data, faces, width=FACES * data.d).magnitudes().largest(FACES)
+    best = Clip(bound=psi + abs(at)).mean(data, transforms, width=TRANSFORMS * data.d).magnitudes().largest(TRANSFORMS)
     candidates = np.setdiff1d(np.arange(data.d), fit.support)
     visible = candidates[shown[candidates]]
     candidates = visible if visible.size >= mechanism.k else candidates

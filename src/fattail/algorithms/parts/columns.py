@@ -28,13 +28,13 @@ LOW, HIGH, SHIFT = -60, 64, 1  # octaves of round one, 2**SHIFT to a cell; small
 FINE = 32  # uniform cells of the later rounds, and one beyond either end
 TAIL = 0.15  # the spread is half the distance between this quantile and its mirror image
 ROUNDS = 4
-PRECISE = 0.005  # noise of counts, as a share of the rows, below which another count is not worth a pass
-DUMMY = 20  # octaves of a hidden column with a lower threshold, because they are more likely than the others
+PRECISE_NOISE = 0.005  # noise of counts, as a share of the rows, below which another count is not worth a pass
+LIKELY_OCTAVES = 20  # octaves of a hidden column with a lower threshold, because they are more likely than the others
 
 # The next three were set by hand in the first versions; benchmarks/regression.py measures what they change.
 VISIBLE = 1.5  # standard deviations of the noise below which the count of a uniform cell is set to zero
-HOPELESS = 1.5  # multiple of the rows; if a count must exceed even that to be visible, no column will be
-MAJORITY = 0.6  # share of the rows that cells must certainly hold before the next round counts only in them; below 1 - 2 TAIL
+MOST_THRESHOLD = 1.5  # multiple of the rows; if a count must exceed even that to be visible, no column will be
+CERTAIN_SHARE = 0.6  # the next round counts only in cells that certainly hold this share of the rows; below 1 - 2 TAIL
 LEAST_COUNT = 1e-9  # least divisor of a position within a cell: far below one row, so that it acts on empty cells only
 
 _CELLS = (HIGH - LOW) >> SHIFT  # of either sign
@@ -53,7 +53,7 @@ def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
 
     Public arithmetic on what `center_and_scale` would compare if it had this share of the budget.
     """
-    return _noise_threshold(DUMMY * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > HOPELESS * n
+    return _noise_threshold(LIKELY_OCTAVES * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > MOST_THRESHOLD * n
 
 
 def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
@@ -101,10 +101,10 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     center, scale = measure(second, edges)
     hidden: NDArray[np.intp] = np.flatnonzero(np.isinf(scale))
     if len(hidden):
-        _unhide(curator, release, data, with_y, hidden, center, scale)
+        _count_hidden_again(curator, release, data, with_y, hidden, center, scale)
         return center, scale
     spans, is_refined_again = _next_spans(second, edges, noise, data.n, 2)
-    if noise <= PRECISE * data.n and not np.any(is_refined_again):
+    if noise <= PRECISE_NOISE * data.n and not np.any(is_refined_again):
         curator.waive(release)
         return center, scale
     third, edges = count_cells(spans)
@@ -112,12 +112,11 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     return measure(np.where(is_refined_again[:, None], third, (averaged * second + third) / (averaged + 1)), edges)
 
 
-def _unhide(
+def _count_hidden_again(
     curator: Curator, release: Gaussian, data: PrivateData, with_y: bool, hidden: NDArray[np.intp], center: Floats, scale: Floats
 ) -> None:
-    """Count octaves of the hidden columns alone, and set center and scale of those whose spread is now visible.
-
-    Fewer columns need less noise.
+    """Count the octaves of the hidden columns again, with less noise because they are fewer, and set center and scale of those
+    whose spread is now visible.
     """
 
     def octave(block: Block) -> Cells:
@@ -126,7 +125,7 @@ def _unhide(
     counts = curator.release(release, Histogram(2 * _CELLS + 1, len(hidden)).counts(data, octave))
     noise = curator.noise(release, math.sqrt(2 * len(hidden)))
     height = np.full(counts.shape[1], _noise_threshold(counts.size))
-    height[_CELLS + 1 + (-LOW >> SHIFT)] = _noise_threshold(DUMMY * len(hidden))
+    height[_CELLS + 1 + (-LOW >> SHIFT)] = _noise_threshold(LIKELY_OCTAVES * len(hidden))
     for k, j in enumerate(hidden):
         spread = _atom_spread(0.0, np.where(counts[k] > height * noise, counts[k], 0.0), counts[k], noise, data.n)
         if spread > 0:
@@ -137,7 +136,7 @@ def _next_spans(counts: Floats, edges: Floats, noise: float, n: int, cells: int)
     """The next spans: the cells between the outer quantiles if these surely hold most rows, otherwise the same as before."""
     narrow = np.array([_span(e, c, VISIBLE * noise) for e, c in zip(edges, counts, strict=True)])
     between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
-    close = (counts * between).sum(axis=1) > MAJORITY * n + 3 * noise * math.sqrt(cells)
+    close = (counts * between).sum(axis=1) > CERTAIN_SHARE * n + 3 * noise * math.sqrt(cells)
     close &= narrow[:, 1] - narrow[:, 0] <= (cells + 0.5) * (edges[:, 1] - edges[:, 0])
     return np.where(close[:, None], narrow, edges[:, [1, -2]]), close
 

@@ -18,6 +18,8 @@ Noise = Laplace | Gaussian
 NORMAL = float(ndtri(0.975))
 """Turns the two-sided bounds at 95 % of a description into standard deviations."""
 
+_NARROWEST, _RELATIVE = 2.0**-140, 2.0**-50  # least bound, and least bound over the magnitude of what it bounds
+
 
 class Estimate(NamedTuple):
     """A mean and, where they are known, its errors per column, for an interval."""
@@ -49,6 +51,11 @@ def additive(name: str, d: int, epsilon: float, delta: float, share: float = 1.0
 def noise_std(curator: Curator, mechanism: Noise, sensitivity: float) -> float:
     """Standard deviation of the noise that a release with this sensitivity gets."""
     return curator.noise(mechanism, sensitivity) * (math.sqrt(2) if isinstance(mechanism, Laplace) else 1.0)
+
+
+def positive_bound(bound: Floats, magnitude: Floats) -> Floats:
+    """The bound, at least the rounding error of numbers of this magnitude: it scales the noise, so it must be positive."""
+    return np.maximum(bound, np.maximum(magnitude * _RELATIVE, _NARROWEST))
 
 
 def per_column(mechanism: Noise, d: int) -> float:

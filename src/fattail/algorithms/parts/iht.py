@@ -72,7 +72,7 @@ class Options:
 
 @dataclass(frozen=True)
 class SparseUnits:
-    """Private size of features and responses, and the center of the latter: three small releases."""
+    """Private sizes of features and responses, and the center of the responses, by three small releases."""
 
     options: Options
     loss: Loss

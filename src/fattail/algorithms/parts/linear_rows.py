@@ -31,7 +31,7 @@ TEST = "tests/contracts/test_methods.py"
 DESCENT_NEEDS = Needs(targets=("real", "nonnegative", "labels"))  # a step is one over the curvature
 REACH = 4.0  # largest predictions, in private units
 
-WIDEST = 500  # number of columns above which a matrix of moments is all noise
+WIDEST = 500  # largest number of columns (with the constant) for which second moments are released; with more they would be noise
 
 # A penalty, per column of unit scale, for which coefficients are practically zero. With a much larger one the equations of a
 # step are singular in floating point, and a charged fit would fail.
@@ -51,7 +51,7 @@ class LinearFit:
     covariance: Floats | None = None
     """Of (coef, intercept): sampling and privacy noise together."""
     response_range: tuple[float, float] = (-math.inf, math.inf)
-    """Predictions beyond these ends are not to be believed."""
+    """Range to which predictions are clipped."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Problem:
     level: float = 0.0
     size: float = 1.0
     reach: tuple[float, float] = (-math.inf, math.inf)
-    """Ends of what is seen of the response."""
+    """Visible range of the response."""
     ridge: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -352,8 +352,7 @@ class Descent:
         return problem.move(w, gradient, self.step / problem.loss.curvature, REACH)
 
     def warn_if_short(self, problem: Problem) -> None:
-        """Warn that the steps cannot reach the size of the response: the curvature of the loss lies within a far smaller range
-        than the responses.
+        """Warn that the steps cannot reach the size of the response, because the loss is curved only within a far smaller range.
 
         In private units the response has size one, and no step is longer than the slope over the curvature. The units were
         released, so this is arithmetic on releases.
@@ -363,8 +362,8 @@ class Descent:
         if reach < 1:
             warn_utility(
                 f"{self.n_iter} steps of {self.step:g} move predictions by {reach:.2g} of the size of the response at most, so "
-                f"coefficients will be close to zero: give {type(problem.target.loss).__name__} the units of the response, or "
-                "take more or longer steps (n_iter, step)"
+                f"coefficients will be close to zero: rescale {type(problem.target.loss).__name__} to the units of the response, "
+                "or take more or longer steps (n_iter, step)"
             )
 
     def bound(self, problem: Problem) -> float:

@@ -9,23 +9,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.algorithms.parts.estimates import NORMAL, Estimate, Noise, noise_std, per_column
+from fattail.algorithms.parts.estimates import NORMAL, Estimate, Noise, noise_std, per_column, positive_bound
 from fattail.columns import Ends, choose_ends, choose_radius, describe, find_locations, plan_mean
 from fattail.privacy import Curator, TopK
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
 
-# The bound must be positive, also after rounding, because it scales the noise.
-_NARROWEST, _RELATIVE = 2.0**-140, 2.0**-50
-
 
 class Pilot(NamedTuple):
-    """What a symmetric bounded mean needs, all of it released or public arithmetic."""
+    """Centers and bounds for a symmetric bounded mean; all of it is released or public arithmetic."""
 
     center: Floats
     bound: Floats
-    """Distance from the center at which a column is cut."""
+    """Distance from the center at which a column is clipped."""
     spread: Floats
     """Standard deviation of sampling and bias, below and above."""
     release: Noise
@@ -50,13 +47,13 @@ def run_pilot(curator: Curator, data: PrivateData, groups: int = 1) -> Pilot | N
     noise = noise_std(curator, release, per_column(release, data.d) * groups / data.n)
     center = np.array([column.center for column in columns])
     at, spread = np.array([choose_radius(column, noise) for column in columns]).T
-    spread = np.array([_with_doubts(s, choose_ends(column, noise)) for s, column in zip(spread, columns, strict=True)])
-    return Pilot(center, np.maximum(at, np.maximum(np.abs(center) * _RELATIVE, _NARROWEST)), spread, release)
+    spread = np.array([_with_bias_bounds(s, choose_ends(column, noise)) for s, column in zip(spread, columns, strict=True)])
+    return Pilot(center, positive_bound(at, np.abs(center)), spread, release)
 
 
-def _with_doubts(spread: float, ends: Ends) -> tuple[float, float]:
-    """A spread that allows for the largest plausible error of the predicted bias; infinite where a tail may have no mean."""
-    below, above = (math.hypot(spread, doubt / NORMAL) for doubt in (ends.doubt_below, ends.doubt_above))
+def _with_bias_bounds(spread: float, ends: Ends) -> tuple[float, float]:
+    """A spread that allows for the bounds of the predicted bias, below and above; infinite where a tail may have no mean."""
+    below, above = (math.hypot(spread, bound / NORMAL) for bound in (ends.doubt_below, ends.doubt_above))
     return math.inf if ends.open_low else below, math.inf if ends.open_high else above
 
 

@@ -1,9 +1,9 @@
 """Least squares along a few released directions, for many columns or few rows.
 
-The second moments of p columns have noise of the order ``p sqrt(p) / n``, a gradient has ``p / n``. Where the matrix is mostly
-noise, gradients still show in which direction the response changes. Here each released gradient becomes a direction, and the
-joint moments of the rows' coordinates along all directions so far say how far to go along each of them. There are few
-directions, so these moments have little noise.
+The noise of the second moments of p columns is of the order ``p sqrt(p) / n``, that of a gradient ``p / n``. So gradients may
+show in which direction the response changes even if the matrix is mostly noise. Here each released gradient becomes a direction.
+The joint moments of the rows' coordinates along all directions then give the step along each of them. There are few directions,
+so these moments have little noise.
 
 This is the method of conjugate gradients, or partial least squares, with noisy gradients. The small fit chooses the best
 combination of all directions, so it also decides how much of a noisy one to use.
@@ -36,25 +36,27 @@ class SubspaceDefaults:
     """Constants, chosen by hand on the laws that ``benchmarks/many_columns.py`` marks as tuned."""
 
     clip: float = 0.8
-    """Clip of residuals in gradients, in units of their median size. A direction needs signs more than sizes."""
+    """Clip of residuals in gradients, in units of their median size. For a direction, signs matter more than sizes."""
     radius: float = 0.5
-    """Length to which rows are pulled back in gradients, over the root of the number of columns: most rows are longer."""
+    """Length to which longer rows are shortened in gradients, over the root of the number of columns: most rows are longer."""
     reach: float = 0.1
-    """Squared radius of the small joint moments over that at which their noise equals what it blurs."""
+    """Squared radius of the small joint moments, relative to that at which their noise equals their eigenvalues."""
     spread: float = 1.5
     """Root mean square over the median size of a coordinate: that of normal ones."""
     least_square: float = 0.02
-    """Part of the mean square residual that no step is believed to go below."""
+    """Lower limit of the mean square residual after a step, as a fraction of the one before it."""
     least_curvature: float = 0.01
-    """Added to the curvature, so that the sampling noise of a lost direction is not taken to be zero."""
+    """Added to the curvature, so that a direction hidden by noise has sampling noise, too."""
     stretch: float = 1.5
-    """Power of (response over residual) by which predictions may exceed those that show: a precise fit is right far out."""
+    """Predictions may exceed the visible range by this power of the ratio of response to residual, because a precise fit
+    extrapolates."""
     most_gain: float = 4.0
     """Bound on a row's gain in squared residuals, in units of the response's scale squared."""
     unclipped: float = 0.4
     """Share of residuals within the clip: 0.41 for normal, 0.42 for t(2), 0.43 for Laplace, 0.4 for uniform ones."""
     shown: float = 3.0
-    """Standard deviations of the noise that a gain, or a mean residual, must exceed where the response's unit is a guess."""
+    """If the unit of the response is a guess, a gain or a mean residual must exceed this many standard deviations of the
+    noise."""
     mean_clip: float = 6.0
     """Clip of the mean residual, in units of the residuals."""
 
@@ -155,7 +157,7 @@ class Subspace:
             step, _ = posterior_step(gram, gradient, covariance, np.eye(k))
             size = float(step @ step)
         self.w = self.w + self.unit * np.append(step[:-1] @ directions[:, :-1], step[-1])
-        # A step along noise seems to explain more than it does, and a unit that is too small would hide most residuals.
+        # A step along noise seems to explain more than it does, and a unit that is too small would clip most residuals.
         explained = float(2 * step @ gradient - step @ gram @ step)
         doubt = math.hypot(square_noise, 2 * gradient_noise * math.sqrt(size))
         left = max(square - explained, DEFAULTS.least_square * square) + doubt
@@ -164,15 +166,15 @@ class Subspace:
     def errors_if_uncorrelated(self) -> float:
         """Standard error of each coefficient of columns that are alike and uncorrelated, from the last gradient alone.
 
-        The small fit combines all gradients, so it is hardly worse.
+        The small fit combines all gradients, so its error is about as small.
         """
         noise, clip, square = self.last
         return math.hypot(noise, clip * math.sqrt(square / self.data.n)) / (DEFAULTS.unclipped * square)
 
     def limit(self, release: Gaussian) -> None:
-        """Set the ends of predictions that are believed: what rows and responses show, and farther the better the fit is.
+        """Set the range of predictions: the visible range of rows and responses, wider for a better fit.
 
-        Far rows are pulled back in every release, so nothing else keeps their predictions in bounds.
+        Long rows are shortened in every release, so no other step limits their predictions.
         """
         problem, w, level = self.problem, self.w, self.problem.level
         shown = Lengths.counted(self.curator, release, self.data, lambda block: problem.frame.predict(block, w)).reach
@@ -182,7 +184,7 @@ class Subspace:
         self.response_range = max(min(low, level), level - far), min(max(high, level), level + far)
 
     def guard(self, release: Gaussian) -> None:
-        """Go back to no slopes if the slopes explain less than nothing."""
+        """Set the slopes to zero if they increase the squared residuals."""
         problem, w, most = self.problem, self.w, DEFAULTS.most_gain
         low, high = ((end - problem.level) / problem.size for end in self.response_range)
 
@@ -192,7 +194,7 @@ class Subspace:
             return np.clip(gains, -most, most)[:, None], None
 
         found = float(self.curator.release(release, Clip(bound=most).mean(self.data, gain, width=1).to("l2"))[0])
-        # Slopes must show that they explain something where the unit of their noise is a guess.
+        # If the unit of the response is a guess, the gain must exceed the noise.
         least = DEFAULTS.shown if self.problem.unit_is_guess else -1.0
         if found < least * self.curator.noise(release, 2 * most / self.data.n):
             self.w, self.unit = np.zeros_like(w), 1.0

@@ -1,8 +1,7 @@
-"""Fits on a chosen support: what the sparse ``auto`` methods share.
+"""Fits on a chosen support: the common part of the sparse ``auto`` methods.
 
-A gradient of a linear model is ``residual * row``. Here it is taken over few columns, in units
-of their scale, clipped as a whole, and released together with the share of rows that were
-not clipped, which is the curvature.
+A gradient of a linear model is ``residual * row``. Here it has few columns, in units of their scale. It is clipped as a whole and
+released together with the share of rows that were not clipped, which is the curvature.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ Indices = NDArray[np.intp]
 
 # An octave's upper edge overestimates a quantile by half an octave on average.
 HALF_OCTAVE = 2**-0.5
-# Gradients are clipped at a low quantile of their length: what is lost of them is less than the noise saved.
+# Gradients are clipped at a low quantile of their length: that reduces the noise by more than it reduces the signal.
 QUANTILE = 0.35
-# Inverse second moment of a column in its unit, where none is measured: between those of a bounded and of a heavy-tailed one.
+# Inverse second moment of a column in its unit if none is released: between that of a bounded and that of a heavy-tailed column.
 ROUGHLY = 1.5
 # Longest step, in log-odds for labels and in typical residuals for numbers.
 FARTHEST = 3.0
-# Earlier estimates are worse than their distance from a later one shows: both err in the same direction.
+# Factor of the squared distance of an earlier estimate from a later one, as its error: both have errors in the same direction.
 DOUBT = 4.0
 
 
 @dataclass(frozen=True)
 class FitLimits:
-    """Where arithmetic on releases stops trusting them.
+    """Limits within which released numbers are used.
 
-    Where nothing else is said, set by hand in the first versions; ``benchmarks/sparse.py`` measures what they change.
+    Unless stated otherwise, set by hand in the first versions; ``benchmarks/sparse.py`` measures what they change.
     """
 
     smallest: float = 1e-60
@@ -55,29 +54,32 @@ class FitLimits:
     label_share: float = 0.01
     """A released share of labels is taken to lie at least this far from 0 and 1: log-odds within 4.6."""
     row_quantile: float = 0.6
-    """Quantile of row norms to which longer rows are pulled back before second moments are taken."""
+    """Quantile of row norms; longer rows are shortened to it before second moments are computed."""
     unclipped: float = 0.1
-    """Least share of gradients that is taken not to be clipped. About ``QUANTILE`` are not; less than this comes of noise."""
+    """Lower limit of the share of gradients that are not clipped. It is about ``QUANTILE``; a smaller share than this is
+    noise."""
     curvature_weight: float = 0.3
     """Size of the released curvature relative to the clip: at 0.3 the noise of gradients grows by sqrt(1 + 0.3^2 / 4), 1.1 %."""
     least_variance: float = 1e-6
     most_variance: float = 1e6
-    """Variance of predictions, in log-odds: outside these, coefficients are zero or noise and say nothing about the curvature."""
+    """Range of the variance of predictions, in log-odds. Outside of it the coefficients are zero or noise, and the curvature is
+    not corrected for them."""
     along: float = 0.1
-    """Least curvature along the coefficients over that across them; it is the inverse of the longest stretch of a step."""
+    """Lower limit of the curvature along the coefficients over that across them; a step is stretched by at most its inverse."""
     information: float = 0.02
-    """Least mean of p (1 - p), which is 0.25 at most: that of labels of which 2 % are ones."""
+    """Lower limit of the mean of p (1 - p), which is 0.25 at most: that of labels of which 2 % are ones."""
     decided: float = 0.1
-    """Noise in a change of gradients over that change, below which it sets the length of the next step."""
+    """A change of gradients sets the length of the next step if its noise is below this fraction of it."""
     longest: float = 1.5
-    """Longest step, in Newton steps. It is to shorten steps where columns are correlated; noise must not lengthen them much."""
+    """Longest step, in Newton steps. Released gradients are used to shorten steps where columns are correlated; noise in them
+    must not make steps much longer."""
 
 
 LIMITS = FitLimits()
 
 
 @dataclass
-class Fit:
+class SupportFit:
     """A linear predictor on some columns, around their center and in units of their scale. All of it is released.
 
     Sparse rows are taken around 0. Besides the coefficients in use, which are shrunk, there is the ``mean`` of all
@@ -178,7 +180,7 @@ class Fit:
         return np.sqrt(np.asarray(squares, dtype=np.float64).ravel() + (self.unit**2 if self.fit_intercept else 0.0))
 
     def add(self, columns: Indices) -> None:
-        """Widen the support; CSR columns must stay in order."""
+        """Add columns to the support, in the order of the table, as CSR products require."""
         grown = np.concatenate([self.support, columns])
         order = np.argsort(grown)
         self.support, self.theta = grown[order], np.concatenate([self.theta, np.zeros(columns.size)])[order]
@@ -246,13 +248,13 @@ def center(curator: Curator, data: PrivateData, loss: Loss, mechanisms: tuple[An
 
 
 def refine(
-    curator: Curator, data: PrivateData, fit: Fit, plan: FitPlan, *, clip: float = math.inf, most: float = math.inf
+    curator: Curator, data: PrivateData, fit: SupportFit, plan: FitPlan, *, clip: float = math.inf, most: float = math.inf
 ) -> Floats:
     """Newton steps from the current fit on its support; the result replaces it. Returns standard errors, the intercept's last.
 
     Each gradient gives an estimate of the minimizer, ``theta + inverse curvature * gradient``.
-    They are averaged with all that the fit has learned before, so that nothing spent is lost, and
-    shrunk before the next gradient is asked for. A rough plan takes columns as uncorrelated.
+    They are averaged with the earlier ones of the fit, so that no release is wasted, and shrunk before the next release. A rough
+    plan assumes uncorrelated columns.
 
     Parameters
     ----------
@@ -278,7 +280,7 @@ def refine(
         curvature = fit.loss.curvature * float(np.clip(released[-1] + 0.5, LIMITS.unclipped, 1.0))
         scaled = released[:-1] / curvature
         direction = inverse @ scaled
-        # Noise, or curvature that was misjudged, can point anywhere far away: no step beyond what residuals could ask for.
+        # Noise, or a wrong curvature, can give a step of any length. None is longer than the largest that residuals justify.
         reach = FARTHEST * (clip / math.sqrt(theta.size) if fit.has_tails else 1.0)
         direction = direction / max(1.0, math.sqrt(float(direction @ np.linalg.solve(moments, direction))) / reach)
         now = Point(theta, scaled, noise / curvature)
@@ -289,7 +291,7 @@ def refine(
         # The columns were chosen for the sampling error of these rows, and not for the noise that was added afterwards.
         selected = float(np.mean((sampled / (added + sampled))[:k]))
         theta[:k] = shrink(theta[:k], np.sqrt(added + sampled)[:k], k * ((data.d / k) ** selected - 1), most)
-        # What shrinkage takes away is as uncertain as the noise.
+        # What shrinkage removes counts as an error, like the noise.
         errors = np.sqrt(added + sampled + (theta - fit.mean) ** 2)
         fit.theta = theta[:k]
         if fit.fit_intercept:
@@ -297,8 +299,8 @@ def refine(
     return errors
 
 
-def _sampling(fit: Fit, inverse: Floats, clip: float, curvature: float, informed: float) -> Floats:
-    """Variance of each coefficient that the rows themselves cause, times their number."""
+def _sampling(fit: SupportFit, inverse: Floats, clip: float, curvature: float, informed: float) -> Floats:
+    """Sampling variance of each coefficient, times the number of rows."""
     if not fit.has_tails:
         return np.asarray(np.diag(inverse) / informed)
     # A share ``curvature`` of the gradients is not clipped, and of any length below the clip.
@@ -306,7 +308,7 @@ def _sampling(fit: Fit, inverse: Floats, clip: float, curvature: float, informed
     return np.asarray(square * np.sum(inverse**2, axis=1))
 
 
-def _saturated(moments: Floats, fit: Fit) -> tuple[Floats, float]:
+def _saturated(moments: Floats, fit: SupportFit) -> tuple[Floats, float]:
     """Inverse curvature of a loss that saturates, in units of its mean; and that mean without weights.
 
     Such a loss bends less along the coefficients than across them. By how much is known if
@@ -341,7 +343,12 @@ def _secant(last: Point, now: Point, inverse: Floats, step: float) -> float:
 
 
 def clipped_gradient(
-    curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, clip: float, weight: float = LIMITS.curvature_weight
+    curator: Curator,
+    mechanism: Gaussian,
+    data: PrivateData,
+    fit: SupportFit,
+    clip: float,
+    weight: float = LIMITS.curvature_weight,
 ) -> tuple[Floats, float]:
     """Released mean of clipped gradients and, as last entry, of the curvature minus one half; noise of the former."""
 

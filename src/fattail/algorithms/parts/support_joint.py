@@ -1,7 +1,7 @@
 """Least squares on chosen columns of a wide table, each in its own unit: the dense default's joint moments on a support.
 
-Columns of real tables have units and centers of their own, and are correlated. `Fit` (``support_fit.py``) takes steps that
-are made for columns that are alike; these need the matrix of their second moments, which a release of joint moments holds.
+Columns of real tables have units and centers of their own, and are correlated. The steps of `SupportFit` (``support_fit.py``) are
+for columns that are alike. A table needs the matrix of second moments, which is a part of the joint moments.
 """
 
 from __future__ import annotations
@@ -31,24 +31,27 @@ class JointSupportDefaults:
     """Constants, set by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned."""
 
     blur: float = 0.12
-    """Noise of the last matrix of joint moments, relative to what it blurs, that limits the number of columns."""
+    """Largest blur (``auto/many_columns.py``) of the last joint moments: it limits the number of columns."""
     typical: float = 1.3
-    """Squared length of rows over the number of columns, as in ``auto/linear.py``."""
+    """Squared length of rows over the number of columns, as in ``auto/many_columns.py``."""
     least_z: float = 2**0.5
-    """Standard errors below which a coefficient is dropped, at least: what it explains is then less than its noise (Akaike)."""
+    """A coefficient below at least this many standard errors is dropped: it then explains less than its noise adds (Akaike)."""
     unit_ratio: tuple[float, float] = (2.0, 100.0)
-    """Scales within this factor of their median are alike: without noise, and what noise of a count adds, as a share of the rows.
-    Uniform columns gave up to 6.3 with noise of 0.05."""
+    """Scales within a factor of their median are alike. The factor is the first number plus the second times the noise of a
+    count, as a share of the rows. Uniform columns had up to 6.3 with a noise of 0.05."""
     center_ratio: tuple[float, float] = (1.0, 80.0)
-    """Centers within this multiple of the scale are about zero; uniform columns gave up to 2.5 with noise of 0.05."""
-    odd: float = 0.05
-    """Share of the columns that may differ: one unit of fifty was taken from noise in one of 20 fits of d = s = 50."""
+    """Centers within a multiple of the scale, computed in the same way, are about zero. Uniform columns had up to 2.5 with a
+    noise of 0.05."""
+    may_differ: float = 0.05
+    """Share of the columns that may differ: in one of 20 fits of d = s = 50, one of fifty units was noise."""
     sign_excess: float = 1.5
-    """Positive less negative entries of a row, over the root of their number: below this in 87 % of rows with random signs."""
+    """In a row that looks scaled, the numbers of positive and negative entries differ by at most this multiple of the root of
+    their sum, as in 87 % of rows with random signs."""
     row_quantiles: tuple[float, float] = (0.5, 0.9)
     """Quantiles of the magnitudes of a row whose ratio is compared with ``magnitude_ratio``."""
     magnitude_ratio: float = 8.0
-    """Their largest ratio in a row of columns in one unit: 1.8 for uniform entries, 2.4 for normal ones, 6.3 for Cauchy ones."""
+    """Largest such ratio in a row that looks scaled; 1.8 is typical of uniform entries, 2.4 of normal ones, 6.3 of Cauchy
+    ones."""
 
 
 DEFAULTS = JointSupportDefaults()
@@ -73,7 +76,7 @@ def columns_are_alike(units: ColumnUnits, noise: float) -> bool:
     farthest, widest = (clean + rate * noise for clean, rate in (DEFAULTS.center_ratio, DEFAULTS.unit_ratio))
     apart = np.exp(np.abs(np.log(scale / np.median(scale))))
     differ = (apart > widest) | (np.abs(center) > farthest * scale)
-    return bool(np.sum(differ) <= DEFAULTS.odd * scale.size)
+    return bool(np.sum(differ) <= DEFAULTS.may_differ * scale.size)
 
 
 def rows_look_scaled(curator: Curator, release: Gaussian, data: PrivateData) -> bool:
@@ -106,7 +109,7 @@ class JointSupport:
     level, size : float
         Private center and scale of the response.
     reach : pair of float
-        Ends of what is seen of the response.
+        Visible range of the response.
     """
 
     has_tails = True
@@ -146,7 +149,7 @@ class JointSupport:
         self.scale = widen(self.curator, release, self.chosen, units).scale
 
     def rounds(self, *releases: tuple[Gaussian, ...]) -> JointFit:
-        """Rounds of joint moments from the present coefficients, which they replace."""
+        """Rounds of joint moments that start from the coefficients and replace them."""
         shown = np.isfinite(self.scale)
         frame = Frame(self.center, self.scale, 1.0, np.eye(self.support.size + 1))
         joint = JointFit(self.curator, Problem(Target(self.loss), frame, self.level, self.size, self.reach))
@@ -156,23 +159,23 @@ class JointSupport:
         joint.unit = self.unit
         for t, several in enumerate(releases):
             joint.round(several, self.chosen, first=t == 0)
-        self._take(joint.problem.solution(joint.full, 0))
+        self._adopt(joint.problem.solution(joint.full, 0))
         self.unit = joint.unit
         return joint
 
-    def _take(self, fit: LinearFit) -> None:
+    def _adopt(self, fit: LinearFit) -> None:
         self.coef = np.zeros(self.data.d)
         self.coef[self.support], self.intercept = fit.coef, fit.intercept
 
     def finish(self, joint: JointFit, guard: Gaussian, mean: Gaussian, squares: Gaussian, sparsity: int | None) -> SparseFit:
-        """Check, intercept and standard errors of the last rounds; then without the coefficients that are noise."""
+        """Check, intercept and standard errors of the last rounds; then drop the coefficients that noise could explain."""
         joint.measure(squares, self.chosen)
         joint.guard(guard, self.chosen)
         fit = joint.fit(joint.move_intercept(mean, self.chosen), 0)
-        # Noise alone makes the largest of d / k estimates about so many standard errors large.
+        # Of d / k estimates that are only noise, the largest has about so many standard errors.
         least = max(DEFAULTS.least_z, math.sqrt(2 * math.log(self.data.d / self.support.size)))
         fit = eliminated(fit, sparsity or self.support.size, least)
-        self._take(fit)
+        self._adopt(fit)
         assert fit.covariance is not None
         errors = np.sqrt(np.diag(fit.covariance))
         found = SparseFit.of(self.data.d, self.support, fit.coef, fit.intercept, errors)
@@ -180,10 +183,10 @@ class JointSupport:
 
 
 def eliminated(fit: LinearFit, most: int, least: float) -> LinearFit:
-    """Backward elimination: drop the faintest coefficient until ``most`` are left and all exceed ``least`` standard errors.
+    """Backward elimination: drop the coefficient of fewest standard errors until ``most`` are left and all exceed ``least``.
 
-    The others move to where they are expected to be without it, by the covariance of the errors. A column without a visible
-    spread has a coefficient of zero and an infinite error, and stays so.
+    The others change to their expected values given that it is zero, by the covariance of the errors. A column without a visible
+    spread keeps its coefficient of zero and its infinite error.
     """
     assert fit.covariance is not None
     theta, covariance = np.append(fit.coef, fit.intercept), fit.covariance.copy()
@@ -192,10 +195,10 @@ def eliminated(fit: LinearFit, most: int, least: float) -> LinearFit:
     covariance[hidden], covariance[:, hidden] = 0.0, 0.0
     while left:
         size = np.abs(theta[left]) / np.sqrt(np.maximum(np.diag(covariance)[left], TINY))
-        faintest = int(np.argmin(size))
-        if len(left) <= most and size[faintest] >= least:
+        smallest = int(np.argmin(size))
+        if len(left) <= most and size[smallest] >= least:
             break
-        j = left.pop(faintest)
+        j = left.pop(smallest)
         along = covariance[:, j] / max(float(covariance[j, j]), TINY)
         theta = theta - along * theta[j]
         covariance = covariance - np.outer(along, covariance[j])

@@ -15,12 +15,12 @@ from fattail.robust import Ball, Gram, symmetric
 from fattail.rows.data import Block, PrivateData
 
 if TYPE_CHECKING:
-    from fattail.algorithms.parts.support_fit import Fit
+    from fattail.algorithms.parts.support_fit import SupportFit
 
 Floats = NDArray[np.float64]
 
-# Largest eigenvalue of the noise, about 2 sqrt(width) times that of an entry (Wigner 1955), against the mean eigenvalue, which is
-# the trace over the width: the ratio grows with this power of the width.
+# The largest eigenvalue of the noise is about 2 sqrt(width) times the noise of an entry (Wigner 1955). The mean eigenvalue of the
+# matrix is its trace over the width. The ratio of the two grows with this power of the width.
 _NOISE_POWER = 1.5
 # Set by hand in the first version; benchmarks/sparse.py measures what they change. The least mean square of a column, as a share
 # of what it has where rows of the length ``radius`` spread evenly over the columns; and the least eigenvalue, as a share of the
@@ -33,13 +33,12 @@ _FLOOR = 1e-250
 _ROUNDING = 1e-12
 
 
-def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: Fit, radius: float) -> Floats:
+def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: SupportFit, radius: float) -> Floats:
     """Inverse of the second moments of the chosen columns, rows projected to the ball of ``radius``, from a release that fits
     the budget.
 
-    The whole matrix where its noise is small against its trace (public arithmetic), otherwise its diagonal. Off-diagonal terms
-    and differences between columns are shrunk to 0 by the share
-    of them that noise explains (James and Stein 1961).
+    The whole matrix if its noise is small relative to its trace (public arithmetic), otherwise its diagonal. Off-diagonal terms
+    and differences between columns are shrunk to 0 by the share of them that noise explains (James and Stein 1961).
     """
     k, width = fit.support.size, fit.support.size + int(fit.fit_intercept)
     off, kept = np.zeros((width, width)), 0.0
@@ -63,7 +62,7 @@ def inverse_moments(curator: Curator, second: Gaussian, data: PrivateData, fit: 
     return inverted(matrix, max(_LEAST_EIGENVALUE * min(middle, fit.unit**2), kept * noise * math.sqrt(width)))
 
 
-def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: Fit, radius: float) -> tuple[Floats, float]:
+def squares(curator: Curator, mechanism: Gaussian, data: PrivateData, fit: SupportFit, radius: float) -> tuple[Floats, float]:
     """Released mean square of each chosen column, with rows projected to the ball of ``radius``; and its noise."""
 
     def rows(block: Block) -> tuple[Any, None]:

@@ -1,4 +1,4 @@
-"""What a sparse fit consists of: the releases of one fit on a support, and the model that comes out."""
+"""The releases of one fit on a support, and the sparse model that results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCALE, MOMENTS = 0.012, 0.03  # shares of the budget, for a scale and for second
 
 @dataclass(frozen=True)
 class SparseFit:
-    """A sparse model in the user's units, and what is known of its errors."""
+    """A sparse model in the user's units, and its errors."""
 
     coef: Floats
     intercept: float
@@ -28,7 +28,7 @@ class SparseFit:
     hidden: Indices | None = None
     """Columns without a visible spread."""
     response_range: tuple[float, float] = (-math.inf, math.inf)
-    """Ends to which predictions are clipped."""
+    """Range to which predictions are clipped."""
 
     @classmethod
     def of(cls, d: int, support: Indices, slopes: Floats, intercept: float, errors: Floats) -> SparseFit:
