@@ -126,7 +126,8 @@ class Model:
         frame, unit = self.problem.frame, math.sqrt(self.p)
         cells = codes(lambda block: frame.rows(block)[2] / unit)
         share, length = _distribution(self.curator, release, self.count_sample, cells)
-        self.lengths = share, length * unit
+        # Where no count shows, rows are taken to be round: without a curvature a step would be fifty times too long.
+        self.lengths = (share, length * unit) if np.any(share) else (np.ones(1), np.full(1, unit))
 
     def count_residuals(self, release: Gaussian) -> None:
         problem, w = self.problem, self.w
