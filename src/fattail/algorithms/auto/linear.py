@@ -40,6 +40,7 @@ Floats = NDArray[np.float64]
 # Constants of the Newton path were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise. The benchmark's own laws and tables were looked at during design, so they are not held out.
 SLOPES = 0.06  # share of the curvature of labels at the last step or, with too many columns for it, of a common factor of slopes
+WRONG = 0.04  # share of the rows that separable labels cannot have
 POSITIVES = 0.03  # share of the share of positive labels
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 # Rows over the noise multiplier below which the response is not centered twice: a second selection of its size would have to
@@ -174,6 +175,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     )
     positives = (Gaussian("share of positives", POSITIVES),) if logistic and target.is_plain else ()
     curvatures = tuple(Gaussian("curvature of the last step", SLOPES) for _ in positives if p <= WIDEST)
+    ends = tuple(Gaussian("rows beyond an end", WRONG / 2, count=4) for _ in curvatures)
+    far = tuple(Gaussian("rows on the wrong side", WRONG) for _ in curvatures)
     scales = tuple(Gaussian("factor of the slopes", SLOPES) for _ in positives if p > WIDEST)
     calibrated = tuple(Gaussian("mean prediction", POSITIVES, count=2) for _ in positives)
     fixed = [
@@ -181,6 +184,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         lengths,
         *positives,
         *curvatures,
+        *ends,
+        *far,
         *scales,
         *calibrated,
         *(() if logistic else (residuals,)),
@@ -213,7 +218,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
             model.shrink()
     for release in scales:
         rescale(model, release)
-    last = last_step(model, gradients[-1], curvatures[0], problem) if curvatures else model
+    last = last_step(model, gradients[-1], curvatures[0], ends[0], far[0], problem, share) if curvatures else model
     for release in calibrated:
         model.calibrate(release, share)
     if wide:

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
+from scipy.stats import norm
 
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.linear_rows import LinearFit, Problem, Singles
 from fattail.algorithms.parts.newton import CURVATURE_MARGIN, Model
 from fattail.privacy import Gaussian
-from fattail.robust import Gram, symmetric
+from fattail.robust import Clip, Gram, symmetric
 from fattail.rows.data import Block
 
 Floats = NDArray[np.float64]
@@ -51,15 +52,23 @@ class LabelStepDefaults:
     """Least variance of predictions that is left, in log-odds, where steps were short or shrunk."""
     shortfall: float = 0.25
     """Share of the step that is left after it for rare labels, whose curvature falls on the way (1 % of 50,000)."""
+    bisection: float = 1.0
+    """First step of the bisection, in standard deviations of the predictor."""
+    alike: float = 0.95
+    """Largest part of the variance of a separating predictor that a fit is believed to have: it may be biased."""
+    far: float = 10.0
+    """Log-odds per standard deviation of the predictor at which rows on the wrong side are looked for."""
+    reach: float = 1.0
+    """Distance, in standard deviations of the predictor, up to which a row on the wrong side counts in proportion."""
     certain: float = 3.0
-    """Standard errors within which the factor is taken to lie: one fit in a thousand would miss that labels are separable."""
+    """Noise deviations by which they must exceed those of separable labels: one fit in a thousand would miss that labels are."""
+    least_size: float = 1e-6
+    """Least standard deviation of the predictor, in log-odds: slopes below are zero."""
 
 
 DEFAULTS = LabelStepDefaults()
 # Variances of predictions that steps may have left, in log-odds.
 _LEFT = 10.0 ** np.arange(-3.0, 0.25, 0.25)
-# Factors of the predictor: the largest is that of separable labels, whatever their number.
-_FACTORS = np.append(np.linspace(1.0, 2.0, 51), np.geomspace(2.05, 1e3, 60))
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
@@ -141,7 +150,9 @@ class LastStep:
         return fit
 
 
-def last_step(model: Model, gradient: Gaussian, curvature: Gaussian, base: Problem) -> LastStep:
+def last_step(
+    model: Model, gradient: Gaussian, curvature: Gaussian, ends: Gaussian, far: Gaussian, base: Problem, share: float
+) -> LastStep:
     """Take the step. ``base`` has units in which rows are round, so that lengths are spreads of predictions.
 
     Notes
@@ -158,7 +169,6 @@ def last_step(model: Model, gradient: Gaussian, curvature: Gaussian, base: Probl
     change, error = _posterior(model, bend, back, seen, noise)
     error = error + np.diag(_sampling(model, bend)) / n
 
-    factor_error = 0.0 if model.is_rare else _factor_error(model, bend, base, released, noise)
     moved = back @ change
     taken, left = 1.0, 0.0
     if model.is_rare or model.taken > 0:  # likely rows are few, or coefficients are noise: a long step would overshoot
@@ -167,9 +177,9 @@ def last_step(model: Model, gradient: Gaussian, curvature: Gaussian, base: Probl
     error = error + left**2 * np.outer(change, change)
     model.w = model.w + taken * moved
     covariance = np.asarray(back @ ((error + error.T) / 2) @ back.T)
-    has_end = math.isfinite(factor_error)
-    if has_end:
-        covariance += factor_error**2 * np.outer(model.w, model.w)
+    # Directions that the curvature hides have the noise of the steps, whatever their size may be.
+    noises = np.where(bend.shown, np.diag(error), model.noise + model.sampling)
+    has_end = not _may_be_separable(model, ends, far, base, share, (back * noises) @ back.T)
     return LastStep(model, covariance + _left_out(problem), has_end)
 
 
@@ -223,22 +233,50 @@ def _sampling(model: Model, bend: Curvature) -> Floats:
     return np.where(bend.shown, np.maximum(kept / np.maximum(bend.values, TINY), least), 0.0)
 
 
-def _factor_error(model: Model, bend: Curvature, base: Problem, released: Floats, noise: float) -> float:
-    """Error of the common factor of slopes and constant beyond that of Newton's step, if predictions are about normal.
+def _end(model: Model, release: Gaussian, predictor: Floats, share: float) -> float:
+    """Where the share of rows beyond is about that of positive labels, by bisection around that of a normal law."""
+    end, frame = float(norm.isf(share)), model.problem.frame
+    for t in range(release.count):
 
-    A step towards a far factor falls short: towards that of separable labels it ends at half of the predictor more.
+        def beyond(block: Block, end: float = end) -> tuple[Floats, None]:
+            return (frame.predict(block, predictor) > end).astype(np.float64)[:, None], None
+
+        mean = Clip(center=0.5, bound=0.5).mean(model.data, beyond, width=1).to("l2")
+        end += math.copysign(DEFAULTS.bisection * 0.5**t, float(model.curator.release(release, mean)[0]) - share)
+    return end
+
+
+def _may_be_separable(model: Model, counts: Gaussian, release: Gaussian, base: Problem, share: float, error: Floats) -> bool:
+    """Whether noise does not rule out that the labels are separable.
+
+    Their share says where the predictor separates them if it is about normal. The released mean is that of the gradient along a
+    far longer predictor, which rows on the wrong side make negative. It is compared with what separable labels would give, whose
+    rows are on the wrong side by the error of the predictor alone.
     """
-    predictor = model.problem.in_u(model.w)
-    square = float(predictor @ predictor)
-    if square == 0:
-        return 0.0
-    length = max(float(predictor @ bend.moments @ predictor), bend.noise * square)
-    step = float(predictor @ released) / length
-    doubt = math.sqrt((noise**2 * square + (step * bend.noise * square) ** 2) / length**2 + 1 / (length * model.data.n))
-    z = model.w[-1] * model.problem.frame.constant + _size(base, model.w) * _NODES
-    bent = max(float(_WEIGHTS @ (expit(z) * expit(-z) * z**2)), TINY)
-    steps = (expit(_FACTORS[:, None] * z) - expit(z)) * z @ _WEIGHTS / bent
-    farthest = step + DEFAULTS.certain * doubt
-    if farthest >= steps[-1]:
-        return math.inf
-    return max(float(np.interp(farthest, steps, _FACTORS)) - 1 - max(farthest, 0.0), 0.0) / DEFAULTS.certain
+    c, problem, (zeros, ones) = DEFAULTS, model.problem, model.cases
+    w = np.append(model.w[:-1], 0.0)
+    size = _size(base, w)
+    if size < c.least_size:
+        model.curator.waive(release)
+        return False
+    end = _end(model, counts, w / size, share)
+
+    def wrong(x: Floats, y: Floats) -> Floats:
+        """Bounded gradient along the predictor, of rows with this distance from the end in standard deviations."""
+        weight = np.where(y > 0, ones, zeros)
+        return np.asarray(weight * (y - expit(c.far * x)) * np.clip(x, -c.reach, c.reach))
+
+    def rows(block: Block) -> tuple[Floats, None]:
+        return wrong(problem.frame.predict(block, w) / size - end, np.asarray(problem.response(block)))[:, None], None
+
+    most = 0.2785 / c.far
+    mean = Clip(center=(most - c.reach) / 2, bound=(most + c.reach) / 2).mean(model.data, rows, width=1).to("l2")
+    noise = model.curator.noise(release, mean.sensitivity)
+    found = float(model.curator.release(release, mean)[0])
+    slopes = np.column_stack([base.in_u(e) for e in np.eye(len(w))[:-1]])
+    doubt = float(np.trace(slopes @ error[:-1, :-1] @ slopes.T))
+    # Part of the variance of the separating predictor that the fit has.
+    part = min(size**2 / (size**2 + doubt), c.alike)
+    side = norm.cdf((math.sqrt(part) * _NODES - end) / math.sqrt(max(1 - part, TINY)))
+    expected = side * wrong(_NODES - end, np.ones_like(_NODES)) + (1 - side) * wrong(_NODES - end, np.zeros_like(_NODES))
+    return found + c.certain * noise >= float(_WEIGHTS @ expected) / math.sqrt(2 * math.pi)
