@@ -21,7 +21,7 @@ from scipy.stats import norm
 
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.linear_rows import LinearFit, Problem, Singles
-from fattail.algorithms.parts.newton import CURVATURE_MARGIN, Model
+from fattail.algorithms.parts.newton import Model
 from fattail.privacy import Gaussian
 from fattail.robust import Clip, Gram, symmetric
 from fattail.rows.data import Block
@@ -69,6 +69,8 @@ class LabelStepDefaults:
 DEFAULTS = LabelStepDefaults()
 # Variances of predictions that steps may have left, in log-odds.
 _LEFT = 10.0 ** np.arange(-3.0, 0.25, 0.25)
+# Variances of predictions that slopes may cause, in log-odds: from none to a thousand times the usual.
+_SCALES = 10.0 ** np.arange(-4.0, 3.25, 0.25)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
@@ -178,9 +180,32 @@ def last_step(
     model.w = model.w + taken * moved
     covariance = np.asarray(back @ ((error + error.T) / 2) @ back.T)
     # Directions that the curvature hides have the noise of the steps, whatever their size may be.
-    noises = np.where(bend.shown, np.diag(error), model.noise + model.sampling)
+    steps = model.noise + model.sampling
+    drawn = (noise**2 + bend.blur**2 * float(change @ change)) / np.where(bend.shown, bend.values, 1.0) ** 2
+    drawn = np.where(bend.shown, steps * drawn / (steps + drawn), steps)
+    shift = _shift(base, model.w, (back * drawn) @ back.T)
+    model.w = model.w + shift
+    covariance += np.outer(shift, shift)
+    noises = np.where(bend.shown, np.diag(error), steps)
     has_end = not _may_be_separable(model, ends, far, base, share, (back * noises) @ back.T)
     return LastStep(model, covariance + _left_out(problem), has_end)
+
+
+def _shift(base: Problem, w: Floats, noise: Floats) -> Floats:
+    """From an estimate to its posterior mean where slopes have one scale, in units in which rows are round; all scales are averaged."""
+    inner = np.column_stack([base.in_u(e) for e in np.eye(w.size)[:-1]])
+    values, vectors = np.linalg.eigh(inner.T @ inner)
+    shown = values > TINY
+    root = np.sqrt(values[shown])[:, None] * vectors[:, shown].T
+    back = np.eye(w.size)[:, :-1] @ vectors[:, shown] / np.sqrt(values[shown])
+    variance, turn = np.linalg.eigh(root @ noise[:-1, :-1] @ root.T)
+    variance, found = np.maximum(variance, TINY)[:, None], (turn.T @ root @ w[:-1])[:, None]
+    total = variance + _SCALES / len(found)
+    chance = softmax(-np.sum(np.log(total) + found**2 / total, axis=0) / 2)
+    change = -(variance / total) @ chance * found[:, 0]
+    # The constant moves as far as its noise depends on that of the slopes.
+    constant = turn.T @ root @ noise[:-1, -1] / variance[:, 0]
+    return np.asarray((back @ turn + np.outer(np.eye(w.size)[-1], constant)) @ change)
 
 
 def _left_out(problem: Problem) -> Floats:
@@ -202,7 +227,7 @@ def _posterior(model: Model, bend: Curvature, back: Floats, seen: Floats, noise:
     c, shown, values = DEFAULTS, bend.shown, bend.values[:, None]
     # Steps that were short left an error: no less than if they had been long enough, with all of their noise.
     is_short = model.is_rare and not model.renewals
-    margin = CURVATURE_MARGIN if is_short else 1.0
+    margin = model.margin if is_short else 1.0
     sizes = _LEFT[c.shrunk <= _LEFT] if is_short or model.taken > 0 else _LEFT
     known = margin**2 * (model.noise + model.taken)
     ordinary = (c.ordinary / np.maximum(np.linalg.norm(back, axis=0), TINY)) ** 2

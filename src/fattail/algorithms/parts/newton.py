@@ -30,7 +30,7 @@ MEAN_CORRECTION, MEAN_SLOPES, MEAN_TAILS, MEAN_ROW, MEAN_INTERCEPT = 0.4, 0.75, 
 # Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
 # Share up to which a label is rare; and the rarer label over the other, by weight: at 1 to 9, 0.9 of its information is left.
-FREQUENT, RARE = 0.03, 1 / 9
+FREQUENT, RARE = 0.1, 1 / 9
 # Bound on predictions when the mean prediction is matched to the share of positives: few rows have a higher probability.
 PREDICTION_BOUND = 0.5
 # Variance of predictions that noise makes, in log-odds squared, up to which the curvature of a rare label is looked at again.
@@ -78,6 +78,7 @@ class Model:
         self.intercept = 0.0  # further variance of the intercept
         # Labels: weights of zeros and ones, their mean, and what they add to the log-odds.
         self.cases, self.mass, self.offset = (1.0, 1.0), 1.0, 0.0
+        self.margin = 1.0  # curvature that steps assume for a rare label, over that of the model without columns
         self.drawn = 0.0  # privacy noise before shrinkage
         self.scale_variance = 0.0  # of the common factor of the slopes
         self.taken = 0.0  # variance that stands for what shrinkage took away, per coordinate of u
@@ -97,7 +98,9 @@ class Model:
         self.offset = math.log(zeros / ones)
         even = share * ones / self.mass
         self.w = np.append(self.w[:-1], logit(even))
-        self.bend = CURVATURE_MARGIN * even * (1 - even)
+        # Weights near one need little of the margin.
+        self.margin = 1 + (CURVATURE_MARGIN - 1) * (1 - min(zeros, ones))
+        self.bend = self.margin * even * (1 - even)
 
     @property
     def is_rare(self) -> bool:
@@ -216,7 +219,7 @@ class Model:
         variance = np.full(self.p, self.noise + self.sampling + self.taken)
         if self.is_rare and not self.renewals:
             # Short steps leave an error: no less than if they had been long enough, with all of their noise.
-            variance = CURVATURE_MARGIN**2 * variance
+            variance = self.margin**2 * variance
         covariance = self.problem.spread(variance)
         covariance[-1, -1] += self.intercept
         covariance[:-1, :-1] += self.scale_variance * np.outer(self.w[:-1], self.w[:-1])
