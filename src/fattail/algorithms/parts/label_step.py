@@ -183,11 +183,11 @@ def last_step(
     steps = model.noise + model.sampling
     drawn = (noise**2 + bend.blur**2 * float(change @ change)) / np.where(bend.shown, bend.values, 1.0) ** 2
     drawn = np.where(bend.shown, steps * drawn / (steps + drawn), steps)
-    shift = _shift(base, model.w, (back * drawn) @ back.T)
+    drawn = (back * drawn) @ back.T
+    shift = _shift(base, model.w, drawn)
     model.w = model.w + shift
     covariance += np.outer(shift, shift)
-    noises = np.where(bend.shown, np.diag(error), steps)
-    has_end = not _may_be_separable(model, ends, far, base, share, (back * noises) @ back.T)
+    has_end = not _may_be_separable(model, ends, far, base, share, drawn)
     return LastStep(model, covariance + _left_out(problem), has_end)
 
 
