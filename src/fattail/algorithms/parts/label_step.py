@@ -5,8 +5,10 @@ that their noise does not show. The last gradient is therefore solved with the c
 in the directions that show is averaged over all sizes, each as likely as the gradient makes it. The others keep their
 coefficients, of which only an ordinary size is known.
 
-The slopes of separable labels grow with every step. If the gradient along the predictor does not rule out a factor that has no
-end, their errors are infinite.
+Slopes of mostly noise predict worse than the share of positives. They are replaced by their posterior mean where all slopes have
+one scale, which the estimate and the noise of the steps show; what is taken away stays in the errors, as a bias.
+
+The slopes of separable labels have no end. If noise does not rule such labels out (``parts/separable.py``), errors are infinite.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from scipy.stats import norm
 
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.linear_rows import LinearFit, Problem, Singles
 from fattail.algorithms.parts.newton import Model
+from fattail.algorithms.parts.separable import Separation
 from fattail.privacy import Gaussian
-from fattail.robust import Clip, Gram, symmetric
+from fattail.robust import Gram, symmetric
 from fattail.rows.data import Block
 
 Floats = NDArray[np.float64]
@@ -31,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LabelStepDefaults:
-    """Constants, chosen by hand on the synthetic laws of ``benchmarks/rare_labels.py``."""
+    """Constants, chosen by hand on the laws and tables of ``benchmarks/rare_labels.py``, real ones included."""
 
     room: float = 3.0
     """Squared length of a row, over its mean, up to which it counts for the curvature as it is."""
@@ -52,18 +54,6 @@ class LabelStepDefaults:
     """Least variance of predictions that is left, in log-odds, where steps were short or shrunk."""
     shortfall: float = 0.25
     """Share of the step that is left after it for rare labels, whose curvature falls on the way (1 % of 50,000)."""
-    bisection: float = 1.0
-    """First step of the bisection, in standard deviations of the predictor."""
-    alike: float = 0.95
-    """Largest part of the variance of a separating predictor that a fit is believed to have: it may be biased."""
-    far: float = 10.0
-    """Log-odds per standard deviation of the predictor at which rows on the wrong side are looked for."""
-    reach: float = 1.0
-    """Distance, in standard deviations of the predictor, up to which a row on the wrong side counts in proportion."""
-    certain: float = 3.0
-    """Noise deviations by which they must exceed those of separable labels: one fit in a thousand would miss that labels are."""
-    least_size: float = 1e-6
-    """Least standard deviation of the predictor, in log-odds: slopes below are zero."""
 
 
 DEFAULTS = LabelStepDefaults()
@@ -71,7 +61,6 @@ DEFAULTS = LabelStepDefaults()
 _LEFT = 10.0 ** np.arange(-3.0, 0.25, 0.25)
 # Variances of predictions that slopes may cause, in log-odds: from none to a thousand times the usual.
 _SCALES = 10.0 ** np.arange(-4.0, 3.25, 0.25)
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
 
 
 @dataclass(frozen=True)
@@ -153,14 +142,14 @@ class LastStep:
 
 
 def last_step(
-    model: Model, gradient: Gaussian, curvature: Gaussian, ends: Gaussian, far: Gaussian, base: Problem, share: float
+    model: Model, gradient: Gaussian, curvature: Gaussian, separation: Separation, base: Problem, share: float
 ) -> LastStep:
     """Take the step. ``base`` has units in which rows are round, so that lengths are spreads of predictions.
 
     Notes
     -----
-    *Privacy.* Two releases: a bounded gradient, and second moments of rows projected to a ball of public radius. Proof:
-    ``label_step.proof.md``.
+    *Privacy.* Two releases, a bounded gradient and second moments of rows projected to a ball of public radius, and those of
+    ``separation``. Proof: ``label_step.proof.md``.
     """
     problem, n, best = model.problem, model.data.n, model.last
     noise = model.curator.noise(gradient, 2.0 / n) * best.clip * best.radius
@@ -187,12 +176,17 @@ def last_step(
     shift = _shift(base, model.w, drawn)
     model.w = model.w + shift
     covariance += np.outer(shift, shift)
-    has_end = not _may_be_separable(model, ends, far, base, share, drawn)
+    slopes = np.column_stack([base.in_u(e) for e in np.eye(len(model.w))[:-1]])
+    doubt = float(np.trace(slopes @ drawn[:-1, :-1] @ slopes.T))
+    has_end = not separation.is_possible(model, _size(base, model.w), doubt, share)
     return LastStep(model, covariance + _left_out(problem), has_end)
 
 
 def _shift(base: Problem, w: Floats, noise: Floats) -> Floats:
-    """From an estimate to its posterior mean where slopes have one scale, in units in which rows are round; all scales are averaged."""
+    """From an estimate to its posterior mean where slopes have one scale in units in which rows are round.
+
+    All scales are averaged, each as likely as the estimate makes it.
+    """
     inner = np.column_stack([base.in_u(e) for e in np.eye(w.size)[:-1]])
     values, vectors = np.linalg.eigh(inner.T @ inner)
     shown = values > TINY
@@ -256,52 +250,3 @@ def _sampling(model: Model, bend: Curvature) -> Floats:
     kept = min(model.last.square / model.last.curvature, 1.0)
     least = 1.0 / model.mass if model.renewals else 0.0  # in units of a renewed shape a row has one unit of information
     return np.where(bend.shown, np.maximum(kept / np.maximum(bend.values, TINY), least), 0.0)
-
-
-def _end(model: Model, release: Gaussian, predictor: Floats, share: float) -> float:
-    """Where the share of rows beyond is about that of positive labels, by bisection around that of a normal law."""
-    end, frame = float(norm.isf(share)), model.problem.frame
-    for t in range(release.count):
-
-        def beyond(block: Block, end: float = end) -> tuple[Floats, None]:
-            return (frame.predict(block, predictor) > end).astype(np.float64)[:, None], None
-
-        mean = Clip(center=0.5, bound=0.5).mean(model.data, beyond, width=1).to("l2")
-        end += math.copysign(DEFAULTS.bisection * 0.5**t, float(model.curator.release(release, mean)[0]) - share)
-    return end
-
-
-def _may_be_separable(model: Model, counts: Gaussian, release: Gaussian, base: Problem, share: float, error: Floats) -> bool:
-    """Whether noise does not rule out that the labels are separable.
-
-    Their share says where the predictor separates them if it is about normal. The released mean is that of the gradient along a
-    far longer predictor, which rows on the wrong side make negative. It is compared with what separable labels would give, whose
-    rows are on the wrong side by the error of the predictor alone.
-    """
-    c, problem, (zeros, ones) = DEFAULTS, model.problem, model.cases
-    w = np.append(model.w[:-1], 0.0)
-    size = _size(base, w)
-    if size < c.least_size:
-        model.curator.waive(release)
-        return False
-    end = _end(model, counts, w / size, share)
-
-    def wrong(x: Floats, y: Floats) -> Floats:
-        """Bounded gradient along the predictor, of rows with this distance from the end in standard deviations."""
-        weight = np.where(y > 0, ones, zeros)
-        return np.asarray(weight * (y - expit(c.far * x)) * np.clip(x, -c.reach, c.reach))
-
-    def rows(block: Block) -> tuple[Floats, None]:
-        return wrong(problem.frame.predict(block, w) / size - end, np.asarray(problem.response(block)))[:, None], None
-
-    most = 0.2785 / c.far
-    mean = Clip(center=(most - c.reach) / 2, bound=(most + c.reach) / 2).mean(model.data, rows, width=1).to("l2")
-    noise = model.curator.noise(release, mean.sensitivity)
-    found = float(model.curator.release(release, mean)[0])
-    slopes = np.column_stack([base.in_u(e) for e in np.eye(len(w))[:-1]])
-    doubt = float(np.trace(slopes @ error[:-1, :-1] @ slopes.T))
-    # Part of the variance of the separating predictor that the fit has.
-    part = min(size**2 / (size**2 + doubt), c.alike)
-    side = norm.cdf((math.sqrt(part) * _NODES - end) / math.sqrt(max(1 - part, TINY)))
-    expected = side * wrong(_NODES - end, np.ones_like(_NODES)) + (1 - side) * wrong(_NODES - end, np.zeros_like(_NODES))
-    return found + c.certain * noise >= float(_WEIGHTS @ expected) / math.sqrt(2 * math.pi)
