@@ -4,8 +4,8 @@ Plain least squares is in ``auto/least_squares.py``, with many columns for the r
 logistic models, and models with a penalty, a ball or no intercept, take Newton steps (`auto_linear`):
 
 1. *Units*, then *shape*: a private second-moment matrix of rows pulled back to a ball. Its inverse root maps rows z to u,
-   in which second moments are about the identity. Rows get the weight with which they entered the matrix, so curvature in u is at most
-   one whatever the data, and steps cannot overshoot.
+   in which second moments are about the identity. Rows get the weight with which they entered the matrix, so curvature in u is
+   at most one whatever the data, and steps cannot overshoot.
 2. *Steps*, whose budget grows, since a step undoes most of the noise before it. The shape for labels is renewed on the way.
 
 All releases are Gaussian, so the composition is exact. Where the rows cannot show any column, only an intercept is fitted.
@@ -90,7 +90,7 @@ class NewtonShares:
     moments: float
     radius: float
     blur: float
-    """Noise of the second moments over the eigenvalues that it hides; above two, only directions that exceed the noise are used."""
+    """Noise of the second moments over the eigenvalues that it hides; above two, only directions that exceed it are used."""
 
     @classmethod
     def of(cls, count_rows: int, moment_rows: int, p: int, multiplier: float) -> NewtonShares:
