@@ -80,3 +80,9 @@ def test_slopes_of_mostly_noise_are_shrunk():
     X, y = rng.normal(size=(4000, 20)), (rng.random(4000) < 0.3).astype(int)
     gains = [gain(DPLogisticRegression(epsilon=1.0, delta=1e-6, random_state=s).fit(X, y), X, y) for s in range(8)]
     assert np.median(gains) > -0.007
+
+
+def test_intercept_of_certain_labels_is_not_shifted():
+    """Nine percent positive, slopes so steep that a third of these rows is likely: probabilities above a half were cut off."""
+    ratios = [np.mean(model.predict_proba(X)[:, 1]) / y.mean() for model, X, y in fits([(0.09, 4.0)], 20_000, 4, 3.0, 4)]
+    np.testing.assert_allclose(np.median(ratios), 1.0, atol=0.04)

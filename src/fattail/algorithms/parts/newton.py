@@ -31,8 +31,9 @@ MEAN_CORRECTION, MEAN_SLOPES, MEAN_TAILS, MEAN_ROW, MEAN_INTERCEPT = 0.4, 0.75, 
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
 # Share up to which a label is rare; and the rarer label over the other, by weight: at 1 to 9, 0.9 of its information is left.
 FREQUENT, RARE = 0.1, 1 / 9
-# Bound on predictions when the mean prediction is matched to the share of positives: few rows have a higher probability.
-PREDICTION_BOUND = 0.5
+# Bound on predictions when the mean prediction is matched to the share of positives: few rows have a higher probability where
+# that share is very small. Elsewhere such a bound would shift the intercept.
+PREDICTION_BOUND, VERY_RARE = 0.5, 0.03
 # Variance of predictions that noise makes, in log-odds squared, up to which the curvature of a rare label is looked at again.
 MOST_NOISY_VARIANCE = 0.02
 # Factor of the odds by which a calibration moves them, at most.
@@ -163,8 +164,9 @@ class Model:
             z = problem.frame.predict(block, w) + offset
             return expit(z if share <= 0.5 else -z)[:, None], None
 
+        bound = PREDICTION_BOUND if rarer <= VERY_RARE else 1.0
         for _ in range(release.count):
-            mean = Clip(center=PREDICTION_BOUND / 2, bound=PREDICTION_BOUND / 2).mean(self.data, predictions, width=1).to("l2")
+            mean = Clip(center=bound / 2, bound=bound / 2).mean(self.data, predictions, width=1).to("l2")
             noise = self.curator.noise(release, mean.sensitivity)
             found = float(np.clip(self.curator.release(release, mean)[0], max(noise, rarer / MOST_SHIFT), MOST_SHIFT * rarer))
             shift = (logit(min(rarer, PREDICTION_BOUND)) - logit(min(found, PREDICTION_BOUND))) / (1 + (noise / rarer) ** 2)
