@@ -31,8 +31,8 @@ MEAN_CORRECTION, MEAN_SLOPES, MEAN_TAILS, MEAN_ROW, MEAN_INTERCEPT = 0.4, 0.75, 
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
 # Share up to which a label is rare; and the rarer label over the other, by weight: at 1 to 9, 0.9 of its information is left.
 FREQUENT, RARE = 0.1, 1 / 9
-# Bound on predictions when the mean prediction is matched to the share of positives: few rows have a higher probability. It halves
-# the noise, and shifts the mean by up to a fifth; it is not needed where the noise is below a tenth of the share.
+# Bound on predictions when the mean prediction is matched to the share of positives: few rows have a higher probability. It
+# halves the noise, and shifts the mean by up to a fifth; it is not needed where the noise is below a tenth of the share.
 PREDICTION_BOUND, PRECISE_MEAN = 0.5, 0.1
 # Variance of predictions that noise makes, in log-odds squared, up to which the curvature of a rare label is looked at again.
 MOST_NOISY_VARIANCE = 0.02
