@@ -65,7 +65,7 @@ class CanonicalDefaults:
     damping: float = 0.8
     """Length of a step over that of Newton's; below one, since the shape has noise."""
     renewed: tuple[int, ...] = (1, 3)
-    """Steps before which the shape is taken anew."""
+    """Steps before which the shape is estimated again."""
     reach: float = 2.0
     """Predictions that count for the curvature: within this many standard deviations of their center."""
     longest: float = 2.0
@@ -73,7 +73,7 @@ class CanonicalDefaults:
     noisiest: float = 0.5
     """Length of a step's noise, in units of curvature one, beyond which the step is shortened to it."""
     evident: float = 6.0
-    """Noise deviations that a count must exceed to be taken for rows: noise alone does so once in a billion."""
+    """A count is used if it exceeds this many standard deviations of the noise, which noise alone does once in a billion."""
     lowest: int = -12
     """Exponent of the first octave of gradient lengths; shorter gradients need no bound."""
     octaves: int = 32
@@ -112,7 +112,7 @@ def auto_canonical(curator: Curator, data: PrivateData, target: Target) -> Linea
     if hopeless(data.n, data.d, curator.epsilon, curator.delta):  # too few rows for any column: only the intercept
         plan = center_plan(target.loss)
         curator.plan(*plan)
-        return LinearFit(np.zeros(data.d), float(start_at(curator, data, target, plan)[0][-1]), 0)
+        return LinearFit(np.zeros(data.d), float(_start_at(curator, data, target, plan)[0][-1]), 0)
     units = Units.planned(p, c.columns, c.moments, c.radius)
     start = center_plan(target.loss)
     share = c.center / sum(m.share for m in start)
@@ -127,48 +127,48 @@ def auto_canonical(curator: Curator, data: PrivateData, target: Target) -> Linea
     curator.plan(*fixed, *gradients)
 
     rows = prepare(curator, units, data, target)
-    w, bend = start_at(curator, data, target, start)
+    w, bend = _start_at(curator, data, target, start)
     problem = rows.with_shape(rows.frame.shape / math.sqrt(bend))
     for t, gradient in enumerate(gradients):
         if t in renewed:
-            problem = reshaped(curator, shape, data, rows, w, c)
+            problem = _reshaped(curator, shape, data, rows, w, c)
         parts = problem.gradient_rows(w)
-        radius = best_radius(curator, counts, data, parts, curator.noise(gradients[-1], 2.0 / data.n) * math.sqrt(p), c)
+        radius = _best_radius(curator, counts, data, parts, curator.noise(gradients[-1], 2.0 / data.n) * math.sqrt(p), c)
         mean = Ball(radius=radius).mean(data, parts, width=p)
         released = curator.release(gradient, mean)
         # A step of mostly noise would throw predictions by more than later steps can undo.
         noise = curator.noise(gradient, 2.0 * radius / data.n) * math.sqrt(p)
-        shorter = min(1.0, c.noisiest / noise, limit(rows, problem, released, c))
+        shorter = min(1.0, c.noisiest / noise, _limit(rows, problem, released, c))
         w = problem.move(w, released, c.damping * shorter)
     return problem.solution(w, c.steps)
 
 
-def start_at(curator: Curator, data: PrivateData, target: Target, plan: tuple[Mechanism, ...]) -> tuple[Floats, float]:
+def _start_at(curator: Curator, data: PrivateData, target: Target, plan: tuple[Mechanism, ...]) -> tuple[Floats, float]:
     """The model without columns, and the loss's second derivative there."""
     level = center(curator, data, target.loss, plan)
-    # A mean that is lost in the noise of sampling would start the fit where the loss is flat.
+    # A mean below its own noise would start the fit where the loss is flat.
     mean = float(expit(level)) if target.labels else max(level, 1 / math.sqrt(data.n))
     response = np.nan_to_num(target.loss.promise.response(_START), nan=math.inf)
     z = float(_START[np.argmin(np.abs(response - mean))]) if target.intercept else 0.0
-    bend = second_at(target.loss, np.array([z]))
+    bend = _second_at(target.loss, np.array([z]))
     return np.append(np.zeros(data.d), z), float(bend[0])
 
 
-def second_at(loss: Loss, z: Floats) -> Floats:
+def _second_at(loss: Loss, z: Floats) -> Floats:
     """Second derivative of a canonical loss, which depends on the prediction alone; never zero."""
     return np.maximum(np.nan_to_num(loss.second(z, np.zeros_like(z))), CONSTANTS.least_bend)
 
 
-def spread(rows: Problem, w: Floats) -> float:
+def _spread(rows: Problem, w: Floats) -> float:
     """Standard deviation of predictions in private units."""
     return float(np.linalg.norm(rows.in_u(np.append(w[:-1], 0.0))))
 
 
-def reshaped(curator: Curator, release: Gaussian, data: PrivateData, rows: Problem, w: Floats, c: CanonicalDefaults) -> Problem:
+def _reshaped(curator: Curator, release: Gaussian, data: PrivateData, rows: Problem, w: Floats, c: CanonicalDefaults) -> Problem:
     """Units of curvature one: second moments of rows, weighted with the loss's second derivative at ``w``."""
     frame, loss = rows.frame, rows.loss
-    around = w[-1] * frame.constant + spread(rows, w) * np.linspace(-c.reach, c.reach, 9)
-    top = float(np.max(second_at(loss, around)))  # rows of more curvature are pulled back
+    around = w[-1] * frame.constant + _spread(rows, w) * np.linspace(-c.reach, c.reach, 9)
+    top = float(np.max(_second_at(loss, around)))  # rows of more curvature are pulled back
 
     def weighted(block: Block) -> tuple[Singles, Floats]:
         u, weight, _ = frame.rows(block)
@@ -183,7 +183,7 @@ def reshaped(curator: Curator, release: Gaussian, data: PrivateData, rows: Probl
     return rows.with_shape(root @ frame.shape / math.sqrt(top))
 
 
-def best_radius(
+def _best_radius(
     curator: Curator, release: Gaussian, data: PrivateData, parts: Parts, noise: float, c: CanonicalDefaults
 ) -> float:
     """Radius with the least sum of squared bias and noise, from released counts of gradients by the octave of their length."""
@@ -202,7 +202,7 @@ def best_radius(
     return float(upper[np.argmin(error)]) if np.any(share) else 1.0
 
 
-def limit(rows: Problem, problem: Problem, gradient: Floats, c: CanonicalDefaults) -> float:
+def _limit(rows: Problem, problem: Problem, gradient: Floats, c: CanonicalDefaults) -> float:
     """Factor that shortens a step which would change predictions by more than ``longest`` standard deviations."""
     change = float(np.linalg.norm(rows.in_u(problem.frame.shape.T @ gradient)))
     return c.longest / max(change, TINY)

@@ -1,11 +1,11 @@
-"""``auto`` for linear models: told nothing, on raw columns in any unit.
+"""``auto`` for linear models: no declared bounds, raw columns in any unit.
 
 Plain least squares is in ``auto/least_squares.py``, with many columns for the rows in ``auto/many_columns.py``. Robust and
 logistic models, and models with a penalty, a ball or no intercept, take Newton steps (`auto_linear`):
 
 1. *Units*, then *shape*: a private second-moment matrix of rows pulled back to a ball. Its inverse root maps rows z to u,
-   in which the model is about round. Rows get the weight with which they entered the matrix, so curvature in u is at most
-   one whatever the data, and steps cannot overshoot.
+   in which second moments are about the identity. Rows get the weight with which they entered the matrix, so curvature in u is
+   at most one whatever the data, and steps cannot overshoot.
 2. *Steps*, whose budget grows, since a step undoes most of the noise before it. The shape for labels is renewed on the way.
 
 All releases are Gaussian, so the composition is exact. Where the rows cannot show any column, only an intercept is fitted.
@@ -27,6 +27,7 @@ from fattail.algorithms.parts.label_scale import rescale
 from fattail.algorithms.parts.label_step import last_step
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, LinearFit, Target, Units, prepare
 from fattail.algorithms.parts.newton import MeanCorrection, Model
+from fattail.algorithms.parts.separable import Separation
 from fattail.algorithms.parts.support_fit import center, center_plan, typical
 from fattail.algorithms.registry import registered
 from fattail.losses import Huber, Logistic, Needs, Squared
@@ -40,7 +41,7 @@ Floats = NDArray[np.float64]
 # Constants of the Newton path were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise. The benchmark's own laws and tables were looked at during design, so they are not held out.
 SLOPES = 0.06  # share of the curvature of labels at the last step or, with too many columns for it, of a common factor of slopes
-POSITIVES = 0.03  # share of the share of positive labels
+POSITIVES = 0.03  # budget share of the released share of positive labels
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 # Rows over the noise multiplier below which the response is not centered twice: a second selection of its size would have to
 # succeed with a quarter of the budget, and one in fifty failed (``benchmarks/results/wild.md``).
@@ -67,8 +68,11 @@ class NewtonDefaults:
     """Share of column counts up to which counts over few rows are precise."""
     precise_blur: float = 0.06
     """Blur up to which second moments count as precise."""
-    damping: tuple[float, float, float] = (0.5, 0.95, 0.9)
-    """For labels: least damping, damping without blur, largest damping."""
+    least_damping: float = 0.5
+    """For labels, as the next two."""
+    clean_damping: float = 0.95
+    """Without blur; twice the blur is subtracted."""
+    most_damping: float = 0.9
     precise_pace: tuple[int, float, float] = (5, 0.85, 3.0)
     """Steps, damping and growth of the budget with precise moments ..."""
     pace: tuple[int, float, float] = (8, 0.65, 2.0)
@@ -86,7 +90,7 @@ class NewtonShares:
     moments: float
     radius: float
     blur: float
-    """Size of the noise in the moments, relative to what it blurs; beyond two, only directions that stand out are used."""
+    """Noise of the second moments over the eigenvalues that it hides; above two, only directions that exceed it are used."""
 
     @classmethod
     def of(cls, count_rows: int, moment_rows: int, p: int, multiplier: float) -> NewtonShares:
@@ -128,8 +132,8 @@ class NewtonShares:
         blur allows.
         """
         if logistic:
-            least, clean, most = NEWTON.damping
-            return 7 if self.radius_is_generous else 8, min(max(clean - 2.0 * self.blur, least), most), 2.0
+            damping = min(max(NEWTON.clean_damping - 2.0 * self.blur, NEWTON.least_damping), NEWTON.most_damping)
+            return 7 if self.radius_is_generous else 8, damping, 2.0
         return NEWTON.precise_pace if self.moments_are_precise else NEWTON.pace
 
 
@@ -174,6 +178,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     )
     positives = (Gaussian("share of positives", POSITIVES),) if logistic and target.is_plain else ()
     curvatures = tuple(Gaussian("curvature of the last step", SLOPES) for _ in positives if p <= WIDEST)
+    separations = tuple(Separation.planned() for _ in curvatures)
     scales = tuple(Gaussian("factor of the slopes", SLOPES) for _ in positives if p > WIDEST)
     calibrated = tuple(Gaussian("mean prediction", POSITIVES, count=2) for _ in positives)
     fixed = [
@@ -181,6 +186,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         lengths,
         *positives,
         *curvatures,
+        *(m for s in separations for m in s.mechanisms),
         *scales,
         *calibrated,
         *(() if logistic else (residuals,)),
@@ -213,7 +219,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
             model.shrink()
     for release in scales:
         rescale(model, release)
-    last = last_step(model, gradients[-1], curvatures[0], problem) if curvatures else model
+    last = last_step(model, gradients[-1], curvatures[0], separations[0], problem, share) if curvatures else model
     for release in calibrated:
         model.calibrate(release, share)
     if wide:

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LabelScaleDefaults:
-    """Constants, chosen by hand on the synthetic laws of ``benchmarks/rare_labels.py``."""
+    """Constants, chosen by hand on the laws and tables of ``benchmarks/rare_labels.py``, real ones included."""
 
     reach: float = 2.0
     """Bound of the predictor, in its standard deviations around the constant."""

@@ -5,8 +5,10 @@ that their noise does not show. The last gradient is therefore solved with the c
 in the directions that show is averaged over all sizes, each as likely as the gradient makes it. The others keep their
 coefficients, of which only an ordinary size is known.
 
-The slopes of separable labels grow with every step. If the gradient along the predictor does not rule out a factor that has no
-end, their errors are infinite.
+Slopes of mostly noise predict worse than the share of positives. They are replaced by their posterior mean where all slopes have
+one scale, which the estimate and the noise of the steps show; what is taken away stays in the errors, as a bias.
+
+The slopes of separable labels have no end. If noise does not rule such labels out (``parts/separable.py``), errors are infinite.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from scipy.special import expit, softmax
 
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.linear_rows import LinearFit, Problem, Singles
-from fattail.algorithms.parts.newton import CURVATURE_MARGIN, Model
+from fattail.algorithms.parts.newton import Model
+from fattail.algorithms.parts.separable import Separation
 from fattail.privacy import Gaussian
 from fattail.robust import Gram, symmetric
 from fattail.rows.data import Block
@@ -30,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LabelStepDefaults:
-    """Constants, chosen by hand on the synthetic laws of ``benchmarks/rare_labels.py``."""
+    """Constants, chosen by hand on the laws and tables of ``benchmarks/rare_labels.py``, real ones included."""
 
     room: float = 3.0
     """Squared length of a row, over its mean, up to which it counts for the curvature as it is."""
@@ -51,16 +54,13 @@ class LabelStepDefaults:
     """Least variance of predictions that is left, in log-odds, where steps were short or shrunk."""
     shortfall: float = 0.25
     """Share of the step that is left after it for rare labels, whose curvature falls on the way (1 % of 50,000)."""
-    certain: float = 3.0
-    """Standard errors within which the factor is taken to lie: one fit in a thousand would miss that labels are separable."""
 
 
 DEFAULTS = LabelStepDefaults()
 # Variances of predictions that steps may have left, in log-odds.
 _LEFT = 10.0 ** np.arange(-3.0, 0.25, 0.25)
-# Factors of the predictor: the largest is that of separable labels, whatever their number.
-_FACTORS = np.append(np.linspace(1.0, 2.0, 51), np.geomspace(2.05, 1e3, 60))
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)
+# Variances of predictions that slopes may cause, in log-odds: from none to a thousand times the usual.
+_SCALES = 10.0 ** np.arange(-4.0, 3.25, 0.25)
 
 
 @dataclass(frozen=True)
@@ -141,13 +141,15 @@ class LastStep:
         return fit
 
 
-def last_step(model: Model, gradient: Gaussian, curvature: Gaussian, base: Problem) -> LastStep:
+def last_step(
+    model: Model, gradient: Gaussian, curvature: Gaussian, separation: Separation, base: Problem, share: float
+) -> LastStep:
     """Take the step. ``base`` has units in which rows are round, so that lengths are spreads of predictions.
 
     Notes
     -----
-    *Privacy.* Two releases: a bounded gradient, and second moments of rows projected to a ball of public radius. Proof:
-    ``label_step.proof.md``.
+    *Privacy.* Two releases, a bounded gradient and second moments of rows projected to a ball of public radius, and those of
+    ``separation``. Proof: ``label_step.proof.md``.
     """
     problem, n, best = model.problem, model.data.n, model.last
     noise = model.curator.noise(gradient, 2.0 / n) * best.clip * best.radius
@@ -158,7 +160,6 @@ def last_step(model: Model, gradient: Gaussian, curvature: Gaussian, base: Probl
     change, error = _posterior(model, bend, back, seen, noise)
     error = error + np.diag(_sampling(model, bend)) / n
 
-    factor_error = 0.0 if model.is_rare else _factor_error(model, bend, base, released, noise)
     moved = back @ change
     taken, left = 1.0, 0.0
     if model.is_rare or model.taken > 0:  # likely rows are few, or coefficients are noise: a long step would overshoot
@@ -167,10 +168,38 @@ def last_step(model: Model, gradient: Gaussian, curvature: Gaussian, base: Probl
     error = error + left**2 * np.outer(change, change)
     model.w = model.w + taken * moved
     covariance = np.asarray(back @ ((error + error.T) / 2) @ back.T)
-    has_end = math.isfinite(factor_error)
-    if has_end:
-        covariance += factor_error**2 * np.outer(model.w, model.w)
+    # Directions that the curvature hides have the noise of the steps, whatever their size may be.
+    steps = model.noise + model.sampling
+    drawn = (noise**2 + bend.blur**2 * float(change @ change)) / np.where(bend.shown, bend.values, 1.0) ** 2
+    drawn = np.where(bend.shown, steps * drawn / (steps + drawn), steps)
+    drawn = (back * drawn) @ back.T
+    shift = _shift(base, model.w, drawn)
+    model.w = model.w + shift
+    covariance += np.outer(shift, shift)
+    slopes = np.column_stack([base.in_u(e) for e in np.eye(len(model.w))[:-1]])
+    doubt = float(np.trace(slopes @ drawn[:-1, :-1] @ slopes.T))
+    has_end = not separation.is_possible(model, _size(base, model.w), doubt, share)
     return LastStep(model, covariance + _left_out(problem), has_end)
+
+
+def _shift(base: Problem, w: Floats, noise: Floats) -> Floats:
+    """From an estimate to its posterior mean where slopes have one scale in units in which rows are round.
+
+    All scales are averaged, each as likely as the estimate makes it.
+    """
+    inner = np.column_stack([base.in_u(e) for e in np.eye(w.size)[:-1]])
+    values, vectors = np.linalg.eigh(inner.T @ inner)
+    shown = values > TINY
+    root = np.sqrt(values[shown])[:, None] * vectors[:, shown].T
+    back = np.eye(w.size)[:, :-1] @ vectors[:, shown] / np.sqrt(values[shown])
+    variance, turn = np.linalg.eigh(root @ noise[:-1, :-1] @ root.T)
+    variance, found = np.maximum(variance, TINY)[:, None], (turn.T @ root @ w[:-1])[:, None]
+    total = variance + _SCALES / len(found)
+    chance = softmax(-np.sum(np.log(total) + found**2 / total, axis=0) / 2)
+    change = -(variance / total) @ chance * found[:, 0]
+    # The constant moves as far as its noise depends on that of the slopes.
+    constant = turn.T @ root @ noise[:-1, -1] / variance[:, 0]
+    return np.asarray((back @ turn + np.outer(np.eye(w.size)[-1], constant)) @ change)
 
 
 def _left_out(problem: Problem) -> Floats:
@@ -192,7 +221,7 @@ def _posterior(model: Model, bend: Curvature, back: Floats, seen: Floats, noise:
     c, shown, values = DEFAULTS, bend.shown, bend.values[:, None]
     # Steps that were short left an error: no less than if they had been long enough, with all of their noise.
     is_short = model.is_rare and not model.renewals
-    margin = CURVATURE_MARGIN if is_short else 1.0
+    margin = model.margin if is_short else 1.0
     sizes = _LEFT[c.shrunk <= _LEFT] if is_short or model.taken > 0 else _LEFT
     known = margin**2 * (model.noise + model.taken)
     ordinary = (c.ordinary / np.maximum(np.linalg.norm(back, axis=0), TINY)) ** 2
@@ -221,24 +250,3 @@ def _sampling(model: Model, bend: Curvature) -> Floats:
     kept = min(model.last.square / model.last.curvature, 1.0)
     least = 1.0 / model.mass if model.renewals else 0.0  # in units of a renewed shape a row has one unit of information
     return np.where(bend.shown, np.maximum(kept / np.maximum(bend.values, TINY), least), 0.0)
-
-
-def _factor_error(model: Model, bend: Curvature, base: Problem, released: Floats, noise: float) -> float:
-    """Error of the common factor of slopes and constant beyond that of Newton's step, if predictions are about normal.
-
-    A step towards a far factor falls short: towards that of separable labels it ends at half of the predictor more.
-    """
-    predictor = model.problem.in_u(model.w)
-    square = float(predictor @ predictor)
-    if square == 0:
-        return 0.0
-    length = max(float(predictor @ bend.moments @ predictor), bend.noise * square)
-    step = float(predictor @ released) / length
-    doubt = math.sqrt((noise**2 * square + (step * bend.noise * square) ** 2) / length**2 + 1 / (length * model.data.n))
-    z = model.w[-1] * model.problem.frame.constant + _size(base, model.w) * _NODES
-    bent = max(float(_WEIGHTS @ (expit(z) * expit(-z) * z**2)), TINY)
-    steps = (expit(_FACTORS[:, None] * z) - expit(z)) * z @ _WEIGHTS / bent
-    farthest = step + DEFAULTS.certain * doubt
-    if farthest >= steps[-1]:
-        return math.inf
-    return max(float(np.interp(farthest, steps, _FACTORS)) - 1 - max(farthest, 0.0), 0.0) / DEFAULTS.certain

@@ -30,9 +30,10 @@ MEAN_CORRECTION, MEAN_SLOPES, MEAN_TAILS, MEAN_ROW, MEAN_INTERCEPT = 0.4, 0.75, 
 # Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
 # Share up to which a label is rare; and the rarer label over the other, by weight: at 1 to 9, 0.9 of its information is left.
-FREQUENT, RARE = 0.03, 1 / 9
-# Bound on predictions when the mean prediction is matched to the share of positives: few rows have a higher probability.
-PREDICTION_BOUND = 0.5
+FREQUENT, RARE = 0.1, 1 / 9
+# Bound on predictions when the mean prediction is matched to the share of positives: few rows have a higher probability. It
+# halves the noise, and shifts the mean by up to a fifth; it is not needed where the noise is below a tenth of the share.
+PREDICTION_BOUND, PRECISE_MEAN = 0.5, 0.1
 # Variance of predictions that noise makes, in log-odds squared, up to which the curvature of a rare label is looked at again.
 MOST_NOISY_VARIANCE = 0.02
 # Factor of the odds by which a calibration moves them, at most.
@@ -78,6 +79,7 @@ class Model:
         self.intercept = 0.0  # further variance of the intercept
         # Labels: weights of zeros and ones, their mean, and what they add to the log-odds.
         self.cases, self.mass, self.offset = (1.0, 1.0), 1.0, 0.0
+        self.margin = 1.0  # curvature that steps assume for a rare label, over that of the model without columns
         self.drawn = 0.0  # privacy noise before shrinkage
         self.scale_variance = 0.0  # of the common factor of the slopes
         self.taken = 0.0  # variance that stands for what shrinkage took away, per coordinate of u
@@ -97,7 +99,9 @@ class Model:
         self.offset = math.log(zeros / ones)
         even = share * ones / self.mass
         self.w = np.append(self.w[:-1], logit(even))
-        self.bend = CURVATURE_MARGIN * even * (1 - even)
+        # Weights near one need little of the margin.
+        self.margin = 1 + (CURVATURE_MARGIN - 1) * (1 - min(zeros, ones))
+        self.bend = self.margin * even * (1 - even)
 
     @property
     def is_rare(self) -> bool:
@@ -126,7 +130,8 @@ class Model:
         frame, unit = self.problem.frame, math.sqrt(self.p)
         cells = codes(lambda block: frame.rows(block)[2] / unit)
         share, length = _distribution(self.curator, release, self.count_sample, cells)
-        self.lengths = share, length * unit
+        # Where no count shows, rows are taken to be round: without a curvature a step would be fifty times too long.
+        self.lengths = (share, length * unit) if np.any(share) else (np.ones(1), np.full(1, unit))
 
     def count_residuals(self, release: Gaussian) -> None:
         problem, w = self.problem, self.w
@@ -159,8 +164,9 @@ class Model:
             z = problem.frame.predict(block, w) + offset
             return expit(z if share <= 0.5 else -z)[:, None], None
 
+        bound = PREDICTION_BOUND if self.curator.noise(release, 1.0 / self.data.n) > PRECISE_MEAN * rarer else 1.0
         for _ in range(release.count):
-            mean = Clip(center=PREDICTION_BOUND / 2, bound=PREDICTION_BOUND / 2).mean(self.data, predictions, width=1).to("l2")
+            mean = Clip(center=bound / 2, bound=bound / 2).mean(self.data, predictions, width=1).to("l2")
             noise = self.curator.noise(release, mean.sensitivity)
             found = float(np.clip(self.curator.release(release, mean)[0], max(noise, rarer / MOST_SHIFT), MOST_SHIFT * rarer))
             shift = (logit(min(rarer, PREDICTION_BOUND)) - logit(min(found, PREDICTION_BOUND))) / (1 + (noise / rarer) ** 2)
@@ -215,7 +221,7 @@ class Model:
         variance = np.full(self.p, self.noise + self.sampling + self.taken)
         if self.is_rare and not self.renewals:
             # Short steps leave an error: no less than if they had been long enough, with all of their noise.
-            variance = CURVATURE_MARGIN**2 * variance
+            variance = self.margin**2 * variance
         covariance = self.problem.spread(variance)
         covariance[-1, -1] += self.intercept
         covariance[:-1, :-1] += self.scale_variance * np.outer(self.w[:-1], self.w[:-1])

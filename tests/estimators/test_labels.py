@@ -1,0 +1,88 @@
+"""Logistic fits of labels that are rare, noisy or separable."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from fattail import DPLogisticRegression, UtilityWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::fattail.UtilityWarning")
+
+
+def table(rng, n, d, share, size):
+    """Columns of which the first is 0 or 1, slopes that move predictions by ``size``, and so many positive labels."""
+    X = rng.normal(size=(n, d))
+    X[:, 0] = rng.random(n) < 0.4
+    slopes = rng.normal(size=d)
+    z = X @ (slopes * (size / np.std(X @ slopes)))
+    low, high = -30.0, 30.0
+    for _ in range(50):
+        level = (low + high) / 2
+        low, high = (level, high) if expit(z + level).mean() < share else (low, level)
+    return X, (rng.random(n) < expit(z + level)).astype(int)
+
+
+def gain(model, X, y):
+    """Part of the log-loss of the share of positives that a fit saves."""
+    z, share = model.decision_function(X), y.mean()
+    constant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    return 1 - np.mean(np.logaddexp(0, z) - y * z) / constant
+
+
+def fits(cases, n, d, epsilon, seeds):
+    for share, size in cases:
+        for seed in range(seeds):
+            X, y = table(np.random.default_rng([seed, 7]), n, d, share, size)
+            yield DPLogisticRegression(epsilon=epsilon, delta=1e-6, random_state=seed).fit(X, y), X, y
+
+
+def test_few_rows_are_never_fitted_far_worse_than_their_share():
+    """Where no count of row lengths showed, steps were fifty times too long: log-losses of six times the constant's."""
+    gains = [gain(*fit) for fit in fits([(0.1, 0.5), (0.25, 1.0), (0.5, 1.0)], 1000, 2, 1.0, 4)]
+    assert min(gains) > -0.5 and np.median(gains) > 0
+
+
+def test_labels_of_a_few_percent_are_never_fitted_wildly():
+    """Steps from even odds left fits far from few positive labels: some at 4 to 9 % were many times worse than their share."""
+    for model, X, y in fits([(0.04, 0.5), (0.06, 0.5), (0.06, 1.5)], 5000, 2, 0.5, 20):
+        assert gain(model, X, y) > -0.25
+        assert np.mean(model.predict_proba(X)[:, 1]) < 2.5 * y.mean()
+
+
+@pytest.mark.parametrize(("n", "d", "cases"), [(1000, 2, [(0.3, 1.0), (0.5, 1.0)]), (10_000, 20, [(0.1, 1.0), (0.1, 2.0)])])
+def test_labels_of_ordinary_tables_are_not_taken_to_be_separable(n, d, cases):
+    """A quarter of these fits were."""
+    for model, _, _ in fits(cases, n, d, 1.0, 6):
+        assert np.all(np.isfinite(model.standard_errors_)) and np.isfinite(model.intercept_standard_error_)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
+@pytest.mark.parametrize("epsilon", [0.5, 5.0])
+def test_separable_labels_are_noticed(share, epsilon):
+    """Rare ones had finite intervals that covered 0.7: the largest slopes were far outside."""
+    for seed in range(3):
+        rng = np.random.default_rng([seed, 11])
+        X = rng.normal(size=(10_000, 5))
+        z = X @ rng.normal(size=5)
+        y = (z > np.quantile(z, 1 - share)).astype(int)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.warns(UtilityWarning, match="separable"):
+                model = DPLogisticRegression(epsilon=epsilon, delta=1e-6, random_state=seed).fit(X, y)
+        assert np.all(np.isinf(model.standard_errors_))
+
+
+def test_slopes_of_mostly_noise_are_shrunk():
+    """Predictions from twenty columns of noise lost one to two percent of the log-loss of the share of positives."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(4000, 20)), (rng.random(4000) < 0.3).astype(int)
+    gains = [gain(DPLogisticRegression(epsilon=1.0, delta=1e-6, random_state=s).fit(X, y), X, y) for s in range(8)]
+    assert np.median(gains) > -0.007
+
+
+def test_intercept_of_certain_labels_is_not_shifted():
+    """Nine percent positive, slopes so steep that a third of these rows is likely: probabilities above a half were cut off."""
+    ratios = [np.mean(model.predict_proba(X)[:, 1]) / y.mean() for model, X, y in fits([(0.09, 4.0)], 20_000, 4, 3.0, 4)]
+    np.testing.assert_allclose(np.median(ratios), 1.0, atol=0.04)
