@@ -43,7 +43,7 @@ IDS = ["-".join([name, method, *map(str, options)]) for name, method, options in
 @pytest.fixture(autouse=True)
 def _early_steps_on_parts(monkeypatch):
     """`auto` leaves rows out only of large tables."""
-    monkeypatch.setattr("fattail.algorithms.auto.least_squares.ENOUGH", 150)
+    monkeypatch.setattr("fattail.algorithms.auto.least_squares.SAMPLE_ROWS", 150)
 
 
 @contextmanager

@@ -93,10 +93,10 @@ def test_options_do_not_widen_a_sensitivity(options):
 @each_model
 def test_thinned_counts_and_early_steps_keep_their_sensitivity(model, monkeypatch):
     """Large data are thinned by position; here the threshold is lowered instead."""
-    monkeypatch.setattr(least_squares, "ENOUGH", 40)
+    monkeypatch.setattr(least_squares, "SAMPLE_ROWS", 40)
     X, y, _ = problem(model, 330)
     assert audit.fuzz(lambda *data: model(random_state=1).fit(*data), (X, y), trials=6, seed=4) <= 1
-    monkeypatch.setattr(least_squares, "ENOUGH", 5_000)
+    monkeypatch.setattr(least_squares, "SAMPLE_ROWS", 5_000)
     X, y, slope = problem(model, 40_000)
     fitted = model(epsilon=4.0, random_state=0).fit(X, y)
     assert np.abs((np.ravel(fitted.coef_) - slope) * 10.0 ** np.arange(3)).max() < 0.2

@@ -193,7 +193,7 @@ def test_a_signal_in_directions_of_small_variance_is_found():
 
 def test_a_faint_coefficient_of_a_heavy_column_is_given_up_and_its_neighbor_takes_over():
     problem = Problem(Target(Squared()), Frame(np.zeros(3), np.ones(3), 1.0, np.eye(4)))
-    joint = JointFit(Curator(1.0, 1e-6, random_state=0), problem, np.array([2.0, 1.0, 2.0]))
+    joint = JointFit(Curator(1.0, 1e-6, random_state=0), problem, np.array([2.0, 1.0, 2.0, 1.0]))
     joint.shape = np.eye(4) + 0.5 * np.eye(4, k=1)  # errors of neighbors go together
     joint.error, joint.w = np.full(4, 0.01), np.array([0.1, 0.1, 0.1, 0.0])
     joint.covariance = 0.01 * np.eye(4)
@@ -261,3 +261,26 @@ def test_rows_of_positive_or_uneven_columns_do_not_look_scaled() -> None:
     assert answer(np.where(rng.random(scaled.shape) < 0.7, 0.0, scaled))  # zeros are ignored
     assert not answer(uneven)
     assert not answer(positive)
+
+
+def test_a_copy_of_a_column_leaves_both_slopes_open():
+    """Months and years of age: their sum is known, neither slope is."""
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20, 80, 5_000)
+    X, y = np.column_stack([age, 12 * age + 3]), 0.5 * age + rng.normal(0, 10, 5_000)
+    for seed in range(3):
+        model = DPLinearRegression(epsilon=4.0, delta=1e-5, random_state=seed).fit(X, y)
+        assert model.coef_ @ [1, 12] == pytest.approx(0.5, abs=0.05)
+        for truth, coef, error in zip((0.5, 0.5 / 12), model.coef_, model.standard_errors_, strict=True):
+            assert error > 0.5 * truth and abs(coef - truth) < 1.96 * error and abs(coef) < 1.96 * error
+
+
+def test_zeros_and_ones_have_narrow_intervals_and_the_right_mean():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(20, 80, 5_000), rng.integers(0, 2, 5_000), rng.normal(27, 5, 5_000)])
+    y = (rng.random(5_000) < 0.1 + 0.002 * X[:, 0]).astype(float)
+    classical = y.std() / np.sqrt(5_000) / X.std(axis=0)
+    for seed in range(4):
+        model = DPLinearRegression(epsilon=4.0, delta=1e-5, random_state=seed).fit(X, y)
+        assert np.median(model.standard_errors_ / classical) < 3.5
+        assert abs(np.mean(model.predict(X)) - y.mean()) < 0.03 * y.std()

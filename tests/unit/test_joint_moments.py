@@ -39,6 +39,8 @@ def test_residuals_that_grow_with_a_column_are_found(varied):
     joint = JointFit(curator, problem)
     joint.round((first,), data, first=True)
     assert residuals_are_even(joint, sizes, data) != varied
+    assert joint.sizes[0] > 0.1 if varied else np.linalg.norm(joint.sizes) < 0.1
+    assert abs(joint.sizes[1]) < 0.1
 
 
 @pytest.mark.parametrize(("law", "most"), [("normal", 0.05), ("skewed", 1.0)])

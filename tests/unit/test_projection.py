@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fattail.algorithms.parts.lengths import Lengths, edges, middles
-from fattail.algorithms.parts.projection import _Towards, averaged, best_bound
+from fattail.algorithms.parts.projection import _ProjectionSteps, averaged, best_bound
+from fattail.algorithms.parts.response_ends import ResponseEnds
 from fattail.privacy import Curator, Gaussian
 from fattail.rows.data import PrivateData
 
@@ -71,8 +72,10 @@ def test_counts_below_their_noise_tell_light_tails_from_heavy_ones(law):
     assert all(f.most_excess(4.0) > f.excess(4.0) for f in found)
 
 
-def towards(damping):
-    return _Towards(SimpleNamespace(shape=np.eye(3), prior=1e-4 * np.eye(3), unit=1.0, w=np.zeros(3)), damping)
+def towards(damping, sizes=(0.0, 0.0, 0.0), span=np.inf, unseen=1.0):
+    joint = SimpleNamespace(shape=np.eye(3), prior=1e-4 * np.eye(3), unit=1.0, w=np.zeros(3))
+    joint.sizes, joint.ends, joint.unseen = np.array(sizes), ResponseEnds(span=span), unseen
+    return _ProjectionSteps(joint, damping)
 
 
 @pytest.mark.parametrize("damping", [0.0, 1.0])
@@ -89,3 +92,26 @@ def test_nothing_is_hidden_where_no_tail_is_likely():
     fit = towards(1.0)
     fit.extrapolate(np.array([0.2, 0.0, 0.0]), 1e-4 * np.eye(3), 0.5, 1e-4, 1e-3)
     assert np.diag(fit.variance)[0] < 1.1e-4
+
+
+@pytest.mark.parametrize(("skew", "least", "most"), [(0.3, 0.3, 2.0), (0.0, 0.0, 0.05)])
+def test_skewed_residuals_that_vary_with_a_column_may_hide_its_slope(skew, least, most):
+    """Net assets by income: clipped residuals are balanced, and all of the bias lies beyond the bound."""
+    fit = towards(0.0, sizes=(0.3, 0.0, 0.0))
+    fit.extrapolate(np.array([0.01, 0.0, skew]), 1e-4 * np.eye(3), 0.5, 0.2, 0.7)
+    left = np.sqrt(np.diag(fit.variance))
+    assert least <= left[0] <= most and left[1] < 0.05
+
+
+def test_a_response_of_two_values_hides_no_more_than_counts_expect():
+    fit, free = towards(0.0, span=2.0), towards(0.0)
+    for each in (fit, free):
+        each.extrapolate(np.array([0.2, 0.1, 0.0]), 1e-4 * np.eye(3), 0.5, 0.02, 0.4)
+    assert np.sqrt(np.diag(fit.variance))[0] < 0.03 < 0.3 < np.sqrt(np.diag(free.variance))[0]
+
+
+def test_rows_that_no_count_shows_may_hold_most_of_the_response():
+    near, far = towards(0.0), towards(0.0, unseen=4.0)
+    for each in (near, far):
+        each.extrapolate(np.array([0.2, 0.0, 0.0]), 1e-4 * np.eye(3), 0.5, 0.1, 0.3)
+    assert np.diag(far.variance)[0] > 9 * np.diag(near.variance)[0]

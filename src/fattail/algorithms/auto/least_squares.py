@@ -1,16 +1,16 @@
-"""Least squares told nothing, on raw columns in any unit.
+"""Least squares without declared bounds, on raw columns in any unit.
 
-It takes as many releases as public arithmetic on rows, columns and budget allows:
+How many releases it makes is decided by public arithmetic on rows, columns and budget:
 
 1. *Units* of all columns (``fattail.columns.units``).
 2. *Joint moments* of rows and residuals, two rounds (``parts/joint_moments.py``). With few rows for the columns that is all
    but the intercept, a check that the fit is better than none, and standard errors.
-3. With more rows, the first round shows whether every direction is visible and even, and whether residuals are as large in one
-   direction as in another. If so, its shape is good for bounded Newton steps (``parts/newton.py``), and their narrow clips do not
-   move the fit. Otherwise the same budget buys two more rounds, whose clips follow from counts of residuals.
-4. *Steps towards least squares' projection* (``parts/projection.py``): the effect of pulling rows back enters the answer
-   where it shows, and the intervals where it may be.
-5. *Ends* of predictions (``parts/response_ends.py``), and a check that the fit is better than none.
+3. With more rows, the first round shows whether every direction is visible and free of very long rows, and whether residuals are
+   as large in one direction as in another. If so, its shape suits bounded Newton steps (``parts/newton.py``), and their narrow
+   clips do not move the fit. Otherwise the same budget buys two more rounds, whose clips follow from counts of residuals.
+4. *Ends* of predictions (``parts/response_ends.py``).
+5. *Steps towards least squares' projection* (``parts/projection.py``): the bias of shortened rows is corrected where it exceeds
+   the noise, and widens the intervals where it may be hidden by noise. Then a check that the fit is better than none.
 
 All releases are Gaussian, so the composition is exact.
 """
@@ -38,7 +38,7 @@ from fattail.rows.data import PrivateData
 Floats = NDArray[np.float64]
 
 COUNTS = 0.006  # share of each set of counts
-ENOUGH = 100_000  # rows for counts and early steps; moments and later steps take twice as many, the last all
+SAMPLE_ROWS = 100_000  # for counts and early steps; moments and later steps use twice as many, the last steps all rows
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,10 @@ class LeastSquaresDefaults:
     sizes: float = 0.01
     """... and of the sizes of residuals along directions."""
     heavy: float = 1.3
-    """What unseen rows may add to a column's root mean square, as a factor, from which on a faint coefficient is given up."""
+    """A small coefficient is dropped if rows that no count shows may multiply the column's root mean square by at least this
+    factor."""
     faint: float = 2.0
-    """Standard errors below which a coefficient is faint."""
+    """A coefficient below this many standard errors counts as small."""
     steps: int = 6
     damping: float = 0.65
     growth: float = 2.0
@@ -88,9 +89,9 @@ class LeastSquaresDefaults:
     length_counts: float = 0.015
     """Share of each set of counts of gradient lengths."""
     wide: float = 0.006
-    """Share, times the blur, of what leads from there to least squares' projection ..."""
+    """Share of the steps towards the least-squares projection, as a multiple of the blur ..."""
     wide_shares: tuple[float, float] = (0.15, 0.6)
-    """... at least and at most."""
+    """... and its range."""
     wide_parts: tuple[float, float, float, float] = (1.0, 0.5, 4.0, 2.0)
     """Its division: the gradients, of which the second has a narrower bound, then the moments before them."""
 
@@ -99,7 +100,7 @@ LEAST = LeastSquaresDefaults()
 
 
 def least_squares(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
-    """Least squares: as many releases as the rows can carry, by public arithmetic on n, p and the budget."""
+    """Least squares: as many releases as the number of rows justifies, by public arithmetic on n, p and the budget."""
     p, multiplier = data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
     moment_sample, count_sample = samples(curator, data)
     blurred = blur(data.n, data.d, curator.epsilon, curator.delta)
@@ -112,13 +113,13 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
 def samples(curator: Curator, data: PrivateData) -> tuple[PrivateData, PrivateData]:
     """The rows of second moments, and those of counts and early steps: secret subsets, or all rows if there are few."""
     n = data.n
-    moment_sample = data.part(curator.subset(n, n // max(1, n // (2 * ENOUGH))))
-    return moment_sample, moment_sample.part(curator.subset(n, n // max(1, n // ENOUGH)))
+    moment_sample = data.part(curator.subset(n, n // max(1, n // (2 * SAMPLE_ROWS))))
+    return moment_sample, moment_sample.part(curator.subset(n, n // max(1, n // SAMPLE_ROWS)))
 
 
 def _from_moments(curator: Curator, data: PrivateData, count_sample: PrivateData, target: Target, columns: float) -> LinearFit:
     """Few rows for the columns: two rounds of joint moments, the intercept, a check and standard errors."""
-    checks = 0.5  # all that can be spared goes into the moments
+    checks = 0.5  # half of the usual shares for checks, so that more is left for the moments
     units = _units(columns, LEAST.column_squares * checks)
     mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard * checks)
     ends = Gaussian("counts of the response", LEAST.ends)
@@ -171,8 +172,9 @@ def _refined(
 
     joint = JointFit(curator, *_standardized(curator, units, count_sample, target))
     joint.round((start,), moment_sample, first=True)
-    looks = residuals_are_even(joint, sizes, moment_sample), directions_are_even(joint, even, moment_sample)
-    is_even = all(looks)  # both are released in any case
+    residuals_even = residuals_are_even(joint, sizes, moment_sample)
+    directions_even = directions_are_even(joint, even, moment_sample)
+    is_even = residuals_even and directions_even  # both are released in any case
     if is_even:
         model = Model(curator, data, moment_sample, count_sample, joint.problem)
         model.w = joint.full
@@ -191,12 +193,12 @@ def _refined(
             joint.count_residuals(residuals, count_sample)
             joint.round(several, data)
         joint.doubt_prior(data.n)
+    joint.limit(ends, data)
     joint.move_intercept(mean, data)
     before = joint.w
-    towards.apply(joint, data, is_even)
+    towards.apply(joint, data, directions_even)
     if not is_even:
         joint.drop(LEAST.heavy, LEAST.faint)
-    joint.limit(ends, data)
     joint.guard(guard, data, before)
     if tails_show := curator.noise(residuals, math.sqrt(2)) < LEAST.tail_noise * count_sample.n:
         joint.count_residuals(residuals, count_sample)
@@ -218,4 +220,4 @@ def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateDa
         found = widen(curator, units[-1], data, found)
     level, size, reach = found.response
     frame = Frame(found.center[:-1], found.scale[:-1], 1.0, np.eye(data.d + 1))
-    return Problem(target, frame, level, size if math.isfinite(size) else 1.0, reach), found.heavy[:-1]
+    return Problem(target, frame, level, size if math.isfinite(size) else 1.0, reach), found.heavy

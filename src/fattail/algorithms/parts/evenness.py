@@ -34,6 +34,10 @@ class EvennessDefaults:
     law, 0.25 to 0.37 for net assets of households ..."""
     surely: float = 3.0
     """... and deviations of the noise by which it must exceed that."""
+    usual: float = 0.1
+    """Length of this covariance with noise of one law."""
+    shrunken: float = 2.0
+    """Factor of the squared noise that is taken off its square."""
 
 
 DEFAULTS = EvennessDefaults()
@@ -56,7 +60,7 @@ def directions_are_even(joint: JointFit, release: Gaussian, data: PrivateData) -
 
 
 def residuals_are_even(joint: JointFit, release: Gaussian, data: PrivateData) -> bool:
-    """Whether the size of residuals hardly depends on the rows.
+    """Whether the size of residuals hardly depends on the rows. The fit takes over how it does.
 
     Where it does, a narrow clip moves the fit away from least squares, most of all if residuals are skewed.
     """
@@ -72,8 +76,15 @@ def residuals_are_even(joint: JointFit, release: Gaussian, data: PrivateData) ->
     noise = joint.curator.noise(release, 2 * bound / data.n)
     constant = np.linalg.inv(joint.turn @ joint.shape)[-1]  # the mean row, up to a factor
     along = along - constant * (constant @ along) / (constant @ constant)
+    joint.sizes = np.linalg.inv(joint.turn @ joint.shape) @ shrunk(along, noise)
     explained = (joint.p + DEFAULTS.surely * math.sqrt(2 * joint.p)) * noise**2
     return float(along @ along) < DEFAULTS.varying**2 + explained
+
+
+def shrunk(along: Floats, noise: float) -> Floats:
+    """The covariance less what its noise, and noise of one law, explain of its length (as in James and Stein 1961)."""
+    explained = DEFAULTS.shrunken * along.size * noise**2 + DEFAULTS.usual**2
+    return np.asarray(along * max(0.0, 1 - explained / max(float(along @ along), TINY)))
 
 
 def _turned(joint: JointFit) -> tuple[Frame, float]:

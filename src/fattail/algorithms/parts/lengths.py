@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 PER_OCTAVE = 2
 LOWEST, OCTAVES = -12, 32  # of counts, in units of the lengths
-# Noises that a count must exceed to be certain, and in its neighborhood to be likely: one certain count in thousands of fits
+# Noises that a count must exceed to be certain, and near such a cell to be likely: one certain count in thousands of fits
 # may be noise.
 CERTAIN, LIKELY = 6.5, 4.0
 # The tail starts where the number of rows beyond an edge is still so many noises, so that it shows in an octave or two, or such a
@@ -72,8 +72,8 @@ def middles(per_octave: int = PER_OCTAVE) -> Floats:
 def seen(counts: Floats, noise: float, per_octave: int = PER_OCTAVE) -> NDArray[np.bool_]:
     """Cells that hold rows: those beyond doubt, and within an octave of one the likely ones.
 
-    Tails fall by degrees, so a lone count far from all others is noise more often than rows; one
-    believed in thousands of fits would set the clip a million times too wide.
+    Counts of a tail decrease gradually, so a single count far from all others is more often noise than rows. Accepting one in
+    thousands of fits would make the clip a million times too wide.
     """
     certain = np.convolve(counts > CERTAIN * noise, np.ones(2 * per_octave + 1), "same") > 0
     return certain & (counts > LIKELY * noise)
@@ -86,7 +86,7 @@ class Lengths:
     survival: Floats
     """Share of the rows beyond each edge."""
     reach: float
-    """Upper edge of what shows."""
+    """Upper edge of the last visible cell."""
     heaviest: Floats
     """The same if the tail is as heavy as it may be."""
 

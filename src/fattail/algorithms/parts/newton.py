@@ -27,7 +27,8 @@ Floats = NDArray[np.float64]
 
 # Shares: of the way to conditional means, and in it those of gradients, of counts of tails, of a mean row and of the intercept.
 MEAN_CORRECTION, MEAN_SLOPES, MEAN_TAILS, MEAN_ROW, MEAN_INTERCEPT = 0.4, 0.75, 0.1, 0.05, 0.1
-# Least curvature and share of kept residuals that is believed, and the curvature that a label keeps after its second shape.
+# Lower limits of the released curvature and of the released share of unclipped residuals, and the curvature that a label keeps
+# after its second shape.
 LEAST_CURVATURE, RENEWED_CURVATURE = 0.02, 0.7
 # Share up to which a label is rare; and the rarer label over the other, by weight: at 1 to 9, 0.9 of its information is left.
 FREQUENT, RARE = 0.1, 1 / 9
@@ -230,7 +231,7 @@ class Model:
 
 @dataclass(frozen=True)
 class MeanCorrection:
-    """Movement 4: from the robust fit towards conditional means."""
+    """The last stage: from the robust fit towards conditional means."""
 
     tails: Gaussian
     row: Gaussian
@@ -349,6 +350,6 @@ def _best(model: Model, noise: float) -> Choice:
     i, j = np.unravel_index(int(np.argmin(error)), error.shape)
     kept_curvature = float(max(kept[i], least) * curvature[j])
     if model.renewals > 1:
-        # Rows whose label is all but certain are by now the longest, and have no curvature to lose.
+        # Rows with an almost certain label are now the longest, and have almost no curvature.
         kept_curvature = max(kept_curvature, RENEWED_CURVATURE * model.mass)
     return Choice(float(clips[i]), float(radii[j]), kept_curvature, float(square[i] * variance[j]))

@@ -14,7 +14,9 @@ bias adds an unknown variance k in each direction of u. This has two consequence
 What the last bound cuts off is not seen. Counts say how much it may be, not whether it points anywhere: it does where the
 relation is curved, and hardly where it is linear and noise has heavy tails. Rows between a narrower bound and the last one tell
 these apart, since they point in the same direction as those beyond. So the last gradient is released under both bounds, and the
-intervals allow for a bias in proportion to the difference.
+intervals allow for a bias in proportion to the difference. Where residuals are skewed and vary in size with the rows, a fit to
+clipped residuals balances what is inside against each other, and all of the bias lies beyond: the covariance of sizes with rows
+says in which direction, and the mean of what is inside whether they are skewed. A response with two values has no tail.
 """
 
 from __future__ import annotations
@@ -53,12 +55,15 @@ class ProjectionDefaults:
     2 on the laws whose effects are most curved."""
     followed: float = 0.75
     """The same ratio where the fit moves: by that much, where what is seen inside is clear."""
+    skewed: float = 5.0
+    """What may be hidden where skewed residuals vary in size: this, times the covariance of rows and sizes, of what lies beyond
+    the bound. It was 1 to 7, most where the tail grows faster than the clipped size (net assets by income)."""
     clear: float = 10.0
     """Squared ratio of a gradient to its noise beyond which it is followed: 1 in 600 if there is nothing to find."""
     nothing: float = 0.1
     """Prior probability that a direction has no bias; it counts as much as two observed directions."""
     chances: tuple[float, float] = (0.05, 0.95)
-    """Least and largest estimate of that chance."""
+    """Least and largest estimate of that probability."""
     hidden: tuple[int, int] = (-4, 13)
     """Octaves of k, in units of the noise, all equally likely at first."""
     far: float = 0.5
@@ -92,14 +97,14 @@ class Projection:
         return self.counts, *self.steps, self.squares
 
     def apply(self, joint: JointFit, data: PrivateData, move: bool) -> None:
-        """Move the fit, if rows are even enough for it, and set its covariance.
+        """Move the fit, if directions are even enough for it, and set its covariance.
 
         Where few rows make up a direction and were pulled back, its curvature is far above one, and a step would be as many
         times too long. Then gradients only tell how wide the interval must be.
         """
         turn, root = joint.align(), math.sqrt(joint.p)
         damping = self.damping(joint, data)
-        towards = _Towards(joint, damping if move else 0.0)
+        towards = _ProjectionSteps(joint, damping if move else 0.0)
         if joint.observed is not None:
             sampling = np.eye(joint.p) / data.n
             towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T - sampling, sampling)
@@ -117,14 +122,14 @@ class Projection:
         shown = root * sizes.excess(inside / root) - cut
         towards.observe(gradient, noise, square / data.n)
         towards.extrapolate(gradient - less, noise + less_noise, shown, cut, most)
-        joint.covariance = joint.unit**2 * joint.shape.T @ towards.variance @ joint.shape
+        joint.covariance = joint.unit**2 * joint.shape.T @ towards.variance @ joint.shape + joint.unknown
 
-    def bounded(self, joint: JointFit, data: PrivateData, towards: _Towards, release: Gaussian) -> tuple[Lengths, float]:
+    def bounded(self, joint: JointFit, data: PrivateData, towards: _ProjectionSteps, release: Gaussian) -> tuple[Lengths, float]:
         """Lengths of the rows' parts of the gradient, and the best bound on them for the noise of a release."""
         sizes = Lengths.counted(joint.curator, self.counts, data, towards.sizes)
         return sizes, best_bound(sizes, joint.curator.noise(release, 2.0 / data.n), joint.p)
 
-    def gradient(self, towards: _Towards, data: PrivateData, release: Gaussian, bound: float) -> tuple[Floats, Floats]:
+    def gradient(self, towards: _ProjectionSteps, data: PrivateData, release: Gaussian, bound: float) -> tuple[Floats, Floats]:
         """A gradient, and the covariance of its noise."""
         curator, p = towards.joint.curator, towards.joint.p
         found = curator.release(release, Ball(radius=bound).mean(data, towards.rows(bound), width=p))
@@ -155,7 +160,7 @@ def best_bound(sizes: Lengths, noise: float, p: int) -> float:
     return float(bounds[np.argmin(p * (noise * bounds) ** 2 + (DEFAULTS.aligned * cut) ** 2)]) * math.sqrt(p)
 
 
-class _Towards:
+class _ProjectionSteps:
     """The state of the steps, in units of u and of residuals; all of it is public."""
 
     def __init__(self, joint: JointFit, damping: float) -> None:
@@ -205,7 +210,7 @@ class _Towards:
         rest = gradient - gain @ gradient
         clear = clearly(gradient, np.diag(error + self.known))
         move = self.damping * (gain @ gradient + clear * rest)
-        self.known = np.zeros_like(self.known)  # what the earlier releases knew is used once
+        self.known = np.zeros_like(self.known)  # the prior from earlier releases is used once
         self.variance += np.outer(mean - move, mean - move)
         self._move(move)
 
@@ -213,13 +218,17 @@ class _Towards:
         """Allow for rows beyond the last bound, by what rows ``inside`` of it add, and move where that is clear.
 
         ``shown`` and ``cut`` are mean lengths inside and beyond; ``most`` is the latter if the tail is as heavy as it may be.
+        Skewed residuals, which leave a mean inside, are hidden in the direction in which their size varies with the rows.
         """
+        skew = min(1.0, abs(float(self.constant @ inside)) * math.sqrt(inside.size) / max(shown, TINY))
         inside = self.slopes(inside)
         mean, variance = averaged(np.zeros_like(noise), inside, noise, np.zeros_like(inside))
         move = self.damping * DEFAULTS.followed * clearly(inside, np.diag(noise)) * mean
         size = np.sqrt(mean**2 + np.minimum(np.diag(variance), shown**2))
-        left = DEFAULTS.onward * max(1.0, cut / max(shown, TINY)) * size - np.abs(move)
-        self.variance = self.variance + np.diag(np.minimum(left, most) ** 2)
+        left = DEFAULTS.onward * self.joint.unseen * max(1.0, cut / max(shown, TINY)) * size - np.abs(move)
+        most = cut if self.joint.ends.is_binary else self.joint.unseen * most
+        varying = DEFAULTS.skewed * skew * most * self.slopes(self.joint.shape @ self.joint.sizes)
+        self.variance = self.variance + np.diag(np.minimum(left, most) ** 2) + np.outer(varying, varying)
         self._move(move)
 
     def _move(self, step: Floats) -> None:

@@ -31,8 +31,11 @@ class EndsDefaults:
 
     shown: float = 0.5
     """Share of the rows that must show; with fewer, counts say nothing about ends."""
-    missed: float = 0.1
-    """What responses beyond an end may add to the mean square residual, as a share of it."""
+    missed: float = 0.01
+    """What responses beyond an end may add to the mean square residual, as a share of it. With a tenth, means of clipped
+    predictions are off by up to .06 deviations of the response (``benchmarks/results/real_tables.md``)."""
+    rest: float = 3.0
+    """Deviations of the noise by which all rows may exceed those at two values, if the response has no others."""
     indices: tuple[float, float] = (1.0, 8.0)
     """Least and largest index of the tail beyond the last octave that shows."""
 
@@ -40,8 +43,24 @@ class EndsDefaults:
 DEFAULTS = EndsDefaults()
 
 
-def response_ends(curator: Curator, release: Gaussian, data: PrivateData, problem: Problem, unit: float) -> tuple[float, float]:
-    """Ends of predictions where residuals have the size ``unit``, in units of the response; infinite where too few rows show.
+@dataclass(frozen=True)
+class ResponseEnds:
+    """What counts of the response say; all of it is public."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    """Ends of predictions, as numbers of the user; infinite where too few rows show."""
+    span: float = math.inf
+    """Distance at most of the two values of a response that has no others, in units of the response."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the response has two values, so that it has no tail that counts cannot show."""
+        return math.isfinite(self.span)
+
+
+def response_ends(curator: Curator, release: Gaussian, data: PrivateData, problem: Problem, unit: float) -> ResponseEnds:
+    """Ends of predictions where residuals have the size ``unit``.
 
     Notes
     -----
@@ -56,10 +75,21 @@ def response_ends(curator: Curator, release: Gaussian, data: PrivateData, proble
     noise = curator.noise(release, math.sqrt(2))
     shown = visible(counts, noise, counts.size)
     if shown.sum() < DEFAULTS.shown * data.n:
-        return -math.inf, math.inf
+        return ResponseEnds()
     most = DEFAULTS.missed * unit**2 * data.n / 2
     high, low = (_end(side, seen, noise, most) for side, seen in zip(np.split(counts, 2), np.split(shown, 2), strict=True))
-    return problem.level - low * problem.size, problem.level + high * problem.size
+    span = _span(shown) if data.n - shown.sum() < DEFAULTS.rest * noise * math.sqrt(2) else math.inf
+    return ResponseEnds(problem.level - low * problem.size, problem.level + high * problem.size, span)
+
+
+def _span(shown: Floats) -> float:
+    """Distance of the outer edges of two cells with a gap between them; infinite if others show, or no gap, or no outer edge."""
+    reach = np.append(edges()[1:-1], math.inf)
+    ends = np.concatenate([-reach[::-1], [0.0], reach])
+    places = np.flatnonzero(np.append(shown[CELLS:][::-1], shown[:CELLS]))  # from low to high
+    if places.size != 2 or places[1] - places[0] < 2:
+        return math.inf
+    return float(ends[places[1] + 1] - ends[places[0]])
 
 
 def _end(counts: Floats, shown: Floats, noise: float, most: float) -> float:
