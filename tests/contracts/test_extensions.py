@@ -148,7 +148,7 @@ def test_a_loss_in_other_units_than_the_response_is_announced():
     rng = np.random.default_rng(0)
     X = rng.standard_t(4, (4000, 2))
     y = 1000 * (X @ [1.0, -1.0] + rng.standard_t(3, 4000))
-    with pytest.warns(fattail.UtilityWarning, match="close to zero: give Huber the units"):
+    with pytest.warns(fattail.UtilityWarning, match="close to zero: rescale Huber to the units"):
         fattail.DPHuberRegressor(method="clipped", threshold=1.0, random_state=0).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", fattail.UtilityWarning)

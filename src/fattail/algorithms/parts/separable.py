@@ -89,15 +89,16 @@ class Separation:
             return False
         predictor = np.append(model.w[:-1] / size, 0.0)
         end = self._end(model, predictor, share)
+        problem, weights = model.problem, model.cases  # what goes to where the rows are, without the curator
 
         def rows(block: Block) -> tuple[Floats, None]:
-            x = model.problem.frame.predict(block, predictor) - end
-            return _distances(model, x, np.asarray(model.problem.response(block)))[:, None], None
+            x = problem.frame.predict(block, predictor) - end
+            return _distances(weights, x, np.asarray(problem.response(block)))[:, None], None
 
         most = _RIGHT / c.far
         mean = Clip(center=(most - c.reach) / 2, bound=(most + c.reach) / 2).mean(model.data, rows, width=1).to("l2")
         found = float(curator.release(self.wrong, mean)[0])
-        return found + c.certain * curator.noise(self.wrong, mean.sensitivity) >= _expected(model, size, doubt, share)
+        return found + c.certain * curator.noise(self.wrong, mean.sensitivity) >= _expected(weights, size, doubt, share)
 
     def _end(self, model: Model, predictor: Floats, share: float) -> float:
         """Where the share of rows beyond is about that of positive labels, by bisection around the end of a normal law."""
@@ -112,17 +113,17 @@ class Separation:
         return end
 
 
-def _distances(model: Model, x: Floats, y: Floats) -> Floats:
+def _distances(weights: tuple[float, float], x: Floats, y: Floats) -> Floats:
     """Minus the distances of rows on the wrong side: the gradient along a long predictor, x from its end."""
-    zeros, ones = model.cases
+    zeros, ones = weights
     weight = np.where(y > 0, ones, zeros)
     return np.asarray(weight * (y - expit(DEFAULTS.far * x)) * np.clip(x, -DEFAULTS.reach, DEFAULTS.reach))
 
 
-def _expected(model: Model, size: float, doubt: float, share: float) -> float:
+def _expected(weights: tuple[float, float], size: float, doubt: float, share: float) -> float:
     """Their mean for separable labels, if predictors are normal."""
     end = float(norm.isf(share))
     part = min(size**2 / (size**2 + doubt), DEFAULTS.alike)
     side = norm.cdf((math.sqrt(part) * _NODES - end) / math.sqrt(max(1 - part, TINY)))
     x, one = _NODES - end, np.ones_like(_NODES)
-    return float(_WEIGHTS @ (side * _distances(model, x, one) + (1 - side) * _distances(model, x, 0 * one)) / _WEIGHTS.sum())
+    return float(_WEIGHTS @ (side * _distances(weights, x, one) + (1 - side) * _distances(weights, x, 0 * one)) / _WEIGHTS.sum())
