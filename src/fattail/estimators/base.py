@@ -32,7 +32,7 @@ from fattail.rows.sources import is_stream
 
 RELATIONS = ("replace-one", "add-remove")
 # Octaves of positive and negative doubles. An answer has to find the one that the data lie in.
-OCTAVES = 2 * (sys.float_info.max_exp - sys.float_info.min_exp + 1)
+SIGNED_OCTAVES = 2 * (sys.float_info.max_exp - sys.float_info.min_exp + 1)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -93,7 +93,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
         # By group privacy, all rows together change the odds of an answer by a factor of at most exp(n epsilon).
-        if data.n * self.epsilon < math.log(OCTAVES):
+        if data.n * self.epsilon < math.log(SIGNED_OCTAVES):
             warn_utility(
                 f"the answer will be noise: {data.n:,} {data.unit}s at epsilon={self.epsilon:g} are too few to find even the "
                 "order of magnitude of the data"

@@ -284,13 +284,20 @@ def _array(data: Any, column: Any, source: dict[str, Any], missing: str) -> Any:
 
 def _numbers(data: Any, column: Any, source: dict[str, Any], missing: str) -> Any:
     if column is None:
-        if isinstance(data, (str, Path)) or (hasattr(data, "keys") and not is_column(data)):
-            raise ValueError("which column? mean(data, 'cost')")
-        return target_of(data) if is_column(data) else array_of(typed(data))
+        return _only_column(data, "mean(data, 'cost')")
     names = [column] if isinstance(column, str) or not isinstance(column, (list, tuple)) else list(column)
     table = NamedColumns(data, names, missing=missing, **source)
     columns = [table.numbers(name) for name in names]
     return columns[0] if isinstance(column, str) else np.stack(columns, axis=1)
+
+
+def _only_column(data: Any, example: str) -> Any:
+    """The numbers of data that are an array, and no table with columns to choose from."""
+    if is_column(data):
+        return target_of(data)
+    if isinstance(data, (str, Path)) or hasattr(data, "keys"):
+        raise ValueError(f"which column? {example}")
+    return array_of(typed(data))
 
 
 def _column(data: Any, column: Any) -> Any:
@@ -298,15 +305,7 @@ def _column(data: Any, column: Any) -> Any:
     if isinstance(column, (list, tuple)):
         raise ValueError("by groups, persons or add-remove, and with missing='drop', a question is about one column")
     if column is None:
-        values = (
-            target_of(data)
-            if is_column(data)
-            else None
-            if isinstance(data, str) or hasattr(data, "keys")
-            else array_of(typed(data))
-        )
-        if values is None:
-            raise ValueError("which column? mean(data, 'cost', by='region')")
+        values = _only_column(data, "mean(data, 'cost', by='region')")
         if values.ndim != 1:
             raise ValueError(
                 "by groups, persons or add-remove, and with missing='drop', a question is about one column: pass an array of "

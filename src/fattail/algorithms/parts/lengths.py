@@ -156,12 +156,18 @@ def likely_tail(counts: Floats, noise: float, start: int) -> tuple[Floats, Float
 def tails(start: int) -> tuple[Floats, Floats]:
     """Tails at the edges from ``start`` on, one in a row, and the logarithm of their prior probabilities."""
     far = edges()[start:] / edges()[start]
-    light = [_tail(far, a, k) for k, a in product(GROWTHS, INDICES) if _mean_excess(a, k) < HEAVIEST]
+    light = [_tail(far, a, k) for a, k in _believed()]
     heavy = [_tail(far, a, k) for a, k in LATER]
     first, part = np.array(light), np.array(LATER_PARTS)[:, None, None, None]
     both = ((1 - part) * first[:, None] + part * np.array(heavy)).reshape(-1, far.size)
     numbers = [len(first), len(both)]
     return np.concatenate([first, both]), -np.log(np.repeat(numbers, numbers))
+
+
+@lru_cache(maxsize=1)
+def _believed() -> list[tuple[float, float]]:
+    """Index and growth of each tail that is light enough, wherever it starts."""
+    return [(a, k) for k, a in product(GROWTHS, INDICES) if _mean_excess(a, k) < HEAVIEST]
 
 
 def _tail(x: Floats, a: float, k: float) -> Floats:
