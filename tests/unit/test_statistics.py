@@ -309,6 +309,11 @@ def test_groups_that_are_true_and_false_are_named_so():
     assert [str(name) for name in answer.groups] == ["False", "True"]
 
 
+def test_a_free_count_refuses_what_is_no_account():
+    with pytest.raises(ValueError, match="ledger must be an account"):
+        fattail.count(np.ones((50, 1)), ledger=5)
+
+
 def test_a_count_lies_in_its_interval_and_without_groups_costs_nothing():
     for seed in range(20):
         none = fattail.count(CLAIMS, by="region", groups=["nowhere"], random_state=seed)

@@ -91,13 +91,13 @@ def count(
         source=source,
     )
     units = asked.read(data)
+    curator = asked.curator("count")  # also refuses what is no account, where nothing is charged
     if asked.is_public and by is None and not asked.is_capped:  # no cell is read, so none can be missing
         assert units.n is not None
         unit = "row" if person is None else "person"
         label = "count: public under replace-one"
         free = PrivacyReport(0.0, 0.0, 0.0, unit=unit, relation=relation, label=label, person=asked.person_column)
         return Release(units.n, (units.n, units.n), free, confidence=confidence, quantity="count")
-    curator = asked.curator("count")
     finding = by is not None and groups is None
     names_release = NamesAboveThreshold("groups", failure=delta) if finding else None
     # The counts that name groups are counts of rows. A person in several groups votes for one of them, so persons are counted
