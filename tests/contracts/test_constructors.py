@@ -41,7 +41,7 @@ def test_parameters_are_given_by_name(cls):
 
 def fitted(name, method, **given):
     target = {"none": (), "numbers": (Y,), "labels": ((Y > 0).astype(int),)}[catalog.entry(name).target]
-    options = {"epsilon": 4.0, "method": method, "random_state": 0, **listed.example(name), **given}
+    options = {"epsilon": 40.0, "method": method, "random_state": 0, **listed.example(name), **given}
     model = getattr(fattail, name)(**options).fit(X, *target)
     return {k: np.asarray(v) for k, v in vars(model).items() if k.endswith("_") and k != "privacy_"}
 

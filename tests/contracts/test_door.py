@@ -359,13 +359,45 @@ def test_a_cell_of_text_does_not_round_the_others():
     np.testing.assert_array_equal(target_of([r[0] for r in rows])[:2], target_of([r[0] for r in bad], strict=False)[:2])
 
 
-@pytest.mark.parametrize("odd", [SECRET, np.timedelta64(1, "s"), np.datetime64("2020"), None, 1j, b"x", [1], (1, 2), {}])
+@pytest.mark.parametrize("odd", [SECRET, np.timedelta64(1, "s"), np.datetime64("2020"), None, 1j, b"x", [1, 1], (1, 2), {}])
 @pytest.mark.parametrize("labels", [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0], [np.True_, np.False_, 1]])
 def test_an_odd_label_of_a_list_does_not_change_the_others(labels, odd):
     """Numpy makes text, or time spans, of a whole list for the sake of one cell."""
     np.testing.assert_array_equal(Labels((0, 1)).codes([*labels, odd], strict=False), [1, 0, 1, np.nan])
     np.testing.assert_array_equal(target_of([*labels, odd], strict=False)[:3], [1, 0, 1])
     np.testing.assert_array_equal(rows_of([[label] for label in (*labels, odd)], strict=False)[:3, 0], [1, 0, 1])
+
+
+@pytest.mark.parametrize("odd", [1.0, None, SECRET, [], [1.0, 2.0], (3.0,), 1 + 2j, {}, [[1.0]], [SECRET], np.longdouble(1)])
+@pytest.mark.parametrize("first", [[0.0], (0.0,), 0.0, 0j, np.complex64(0), np.longdouble(0), np.array([0.0])])
+def test_no_cell_of_a_list_decides_how_others_are_read(first, odd):
+    """All cells of a list of lists were missing for the sake of one that was none, and a complex number for that of a word."""
+    for at, column in ((0, [first, odd]), (2, [first, odd, first]), (1, [odd, first])):
+        assert target_of(column, strict=False)[at] == 0
+        assert NamedColumns({"x": column}, ["x"]).numbers("x")[at] == 0
+        assert Labels((0, 1)).codes(column, strict=False)[at] == 0
+
+
+@pytest.mark.parametrize("missing", ["zero", "drop"])
+@pytest.mark.parametrize("odd", [3.0, None, SECRET, [1.0, 2.0], []])
+def test_a_target_of_one_item_lists_is_read_cell_by_cell(odd, missing):
+    """One cell that was no list made all others missing; in a stream it had the fit refused."""
+    flat, nested = Y.tolist(), [[v] for v in Y.tolist()]
+    flat[5] = odd if isinstance(odd, float) else None
+    nested[5] = odd
+
+    def fit(*data):
+        return fattail.DPLinearRegression(epsilon=9.0, random_state=0, missing=missing).fit(*data).coef_
+
+    known = fit(X, flat)
+    np.testing.assert_array_equal(fit(X, nested), known)
+    np.testing.assert_array_equal(fit(Chunks(lambda: iter([(X[:50], nested[:50]), (X[50:], nested[50:])]))), known)
+
+
+def test_rows_of_different_lengths_are_refused():
+    """A list with cells and lists was a column, and one with lists alone a table: one row decided on the shape of the answer."""
+    for data in ([[1.0], [2.0], 3.0], [[1.0, 2.0], [3.0]], [[1.0], None], [1.0, (2.0,)], [range(2), 1.0]):
+        refused_before_the_charge(lambda data=data: fattail.mean(100 * data, missing="zero"), "same number of cells")
 
 
 def test_an_odd_label_of_a_list_is_a_missing_one():
@@ -394,7 +426,7 @@ def test_an_odd_label_of_a_list_is_a_missing_one():
 )
 def test_chunks_of_another_form_are_refused_unquoted(second):
     source = Chunks(lambda: iter([(X, Y), second()]), n=2 * N)
-    with pytest.raises(ValueError, match=r"same columns|rows in X|2-dimensional|withheld") as caught:
+    with pytest.raises(ValueError, match=r"same columns|rows in X|2-dimensional|same number of cells") as caught:
         sum_over_blocks(PrivateData(source), lambda b: np.zeros(1, dtype=np.int64))
     assert "123456" not in str(caught.value)
 
@@ -536,7 +568,7 @@ def test_bytes_that_are_not_text_do_not_change_other_labels(odd):
 def test_a_list_in_a_cell_of_a_stream_is_a_missing_cell():
     rows, labels = [[float(v), 1.0] for v in Y[:60]], [int(v > 0) for v in Y[:60]]
     bad_rows, bad_labels = [list(row) for row in rows], list(labels)
-    bad_rows[3][1], bad_labels[4] = [2.0, 3.0], [1]
+    bad_rows[3][1], bad_labels[4] = [2.0, 3.0], [1, 2]
 
     def read(chunks):
         seen, data = [], PrivateData(Chunks(chunks, n=120, d=2), labels=Labels((0, 1)))

@@ -165,6 +165,15 @@ def test_narrow_integers_do_not_wrap_around():
         assert declared_codes(np.array([-8, 46, 100, -100], dtype=kind), [-100, 46, 100]).tolist() == [-1, 1, 2, 0]
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+@pytest.mark.parametrize("apart", [1, 3])
+def test_large_numbers_are_in_the_groups_that_they_name(kind, apart):
+    """The distance of two groups was that of their floats, so rows of no group were in the last one, or the question failed."""
+    first = 2**62
+    labels = np.array([first, first + apart, first - 1, first + apart + 1, 5], dtype=kind)
+    assert declared_codes(labels, [first, first + apart]).tolist() == [0, 1, -1, -1, -1]
+
+
 def test_yes_and_no_can_be_named_as_they_are_written():
     for labels in (np.array([True, False]), np.array([True, False], dtype=object)):
         for groups in ([False, True], ["False", "True"], [0, 1]):
@@ -215,6 +224,8 @@ def test_no_id_of_a_sequence_decides_how_others_are_compared():
     """One float among the ids of a deque made floats of all, and two persons one."""
     ids = collections.deque([2**60, 2**60 + 1, 0.5])
     assert person_codes(ids)[1] == person_codes(list(ids))[1] == 3
+    # A list of pairs was an array of two dimensions, and refused, unless one id was none.
+    assert person_codes([("a", 1), ("b", 1)])[1] == person_codes([("a", 1), "b"])[1] == 2
 
 
 class Hostile:

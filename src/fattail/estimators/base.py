@@ -22,9 +22,10 @@ from fattail.privacy import Curator, PrivacyReport, Subject, check_budget
 from fattail.privacy.advance import Advance, pay
 from fattail.privacy.counting import count_claims, counted
 from fattail.privacy.noise import noise_source
+from fattail.rows.beside import side_by_side, take_target
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
-from fattail.rows.door import array_of, rows_of, side_by_side, take_target, target_of
+from fattail.rows.door import array_of, is_plain, rows_of, target_of, vector_of
 from fattail.rows.frames import Columns, is_column, is_frame, library
 from fattail.rows.missing import HOW, missing_in_words, without_missing
 from fattail.rows.persons import Ids
@@ -288,7 +289,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _target(y: Any, labels: Labels | None, *, strict: bool) -> Any:
     """The target as a vector of numbers or of label codes."""
-    y = y if is_frame(y) or is_column(y) else array_of(y, strict=strict)
+    y = y if is_frame(y) or is_column(y) else array_of(y) if strict or not is_plain(y) else vector_of(y, strict=False)
     if isinstance(y, np.ndarray) and y.ndim == 2:
         y = column_or_1d(y, warn=True)
     if labels is None:

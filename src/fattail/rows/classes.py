@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fattail.rows.door import (
     Refusal,
     array_of,
-    as_vector,
     attempt,
     number_type,
     schema_of,
@@ -19,6 +18,7 @@ from fattail.rows.door import (
     single_column,
     target_of,
     type_of,
+    vector_of,
 )
 from fattail.rows.frames import is_column, is_frame, kind_of, library
 
@@ -73,7 +73,7 @@ class Labels:
         number.
         """
         y = single_column(y)
-        values = y if is_column(y) else as_vector(array_of(y, strict=strict))
+        values = y if is_column(y) else vector_of(y, strict=strict)
         if not isinstance(self.classes[1], str) and (not strict or number_type(type_of(values)) is not None):
             values = target_of(values, strict=False)
         first, second = (self._at(values, label, strict) for label in self.classes)

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fattail.rows.beside import take_target
 from fattail.rows.classes import Labels
 from fattail.rows.digest import CHANGED, Digest
-from fattail.rows.door import Refusal, as_form, attempt, number_type, rows_of, schema_of, shown, take_target, target_of
+from fattail.rows.door import Refusal, as_form, attempt, number_type, rows_of, schema_of, shown, target_of
 from fattail.rows.frames import library, text_only
 from fattail.rows.missing import MISSING, present_rows, without_missing
 from fattail.rows.source import CHUNK_BYTES, Chunk, Mask, RowPass, Source, Sums, sum_of_parts

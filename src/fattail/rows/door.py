@@ -22,18 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.rows.frames import (
-    Columns,
-    as_array,
-    cells_of,
-    holds_whole_numbers,
-    is_column,
-    is_frame,
-    is_text,
-    kind_of,
-    library,
-    whole_numbers,
-)
+from fattail.rows.frames import Columns, as_array, is_column, is_frame, kind_of, library
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -177,27 +166,53 @@ def array_of(values: Any, *, strict: bool = True) -> NDArray[Any]:
             return np.where(missing, np.nan, values.astype(np.result_type(values.dtype, np.float32)))
         return np.ma.getdata(values)
     array = attempt("making an array", np.asarray, values) if strict else nested_array(values)
-    if strict or array.dtype.kind in "biufcO" or hasattr(values, "dtype"):
+    if strict or number_type(array.dtype) is not None or array.dtype == object or hasattr(values, "dtype"):
         return array
     return attempt("making an array", np.asarray, values, object)
 
 
+def is_plain(values: Any) -> bool:
+    """Whether values are a sequence without a type, such as a list: then each cell has its own."""
+    return isinstance(values, Sequence) and not isinstance(values, (str, bytes)) and not hasattr(values, "dtype")
+
+
 def typed(values: Any) -> Any:
-    """A plain sequence as an array of numbers, read cell by cell, what is no number as NaN; anything else unchanged.
+    """A plain sequence of rows, or of cells, as an array of numbers, what is no number as NaN; anything else unchanged.
 
     For tables in which cells may be missing: one of them must not decide the type of a list, and with it whether it is refused.
+    Rows of different lengths are refused.
 
     Examples
     --------
     >>> typed([1, None, "2.5", "x"])
     array([1. , nan, 2.5, nan])
     """
-    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or hasattr(values, "dtype"):
+    if not is_plain(values):
         return values
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numpy warns of a cell that is masked
         array = array_of(values, strict=False)
-        return array if number_type(array.dtype) is not None else _cells(array)
+        if number_type(array.dtype) is not None:
+            return array
+        if array.ndim == 1 and any(map(_is_nested, array.tolist())):
+            raise Refusal("all rows must have the same number of cells")
+        return _cells(array)
+
+
+def cells_of_sequence(values: Any) -> list[Any]:
+    """Cells of a plain sequence, one per row; a cell that is a list of one item is that item, as in a table of one column."""
+    cells: list[Any] = attempt("reading a column", list, values)
+    single = [isinstance(cell, (list, tuple, np.ndarray)) and getattr(cell, "ndim", 1) and len(cell) == 1 for cell in cells]
+    return [cell[0] if only else cell for cell, only in zip(cells, single, strict=True)]
+
+
+def objects(cells: list[Any]) -> NDArray[Any]:
+    """Cells as a vector of objects, whatever they are."""
+    return np.array([*cells, None], dtype=object)[:-1]
+
+
+def _is_nested(cell: Any) -> bool:
+    return is_plain(cell) or getattr(cell, "ndim", 0) > 0
 
 
 def nested_array(values: Any) -> NDArray[Any]:
@@ -297,6 +312,8 @@ def _cells(values: NDArray[Any]) -> Floats:
 
 def _cell(cell: Any) -> float:
     try:
+        if isinstance(cell, (complex, np.complexfloating)):  # as in an array of complex numbers
+            return float(cell.real) if cell.imag == 0 else np.nan
         return float(cell)
     except Exception:  # whatever the cell is, it is not a number
         return np.nan
@@ -313,10 +330,27 @@ def target_of(y: Any, *, strict: bool = True, name: str = "y") -> Floats:
     y = single_column(y, name)
     if is_column(y):
         return np.asarray(_numbers(y, strict), dtype=np.float64)
-    values = array_of(y, strict=strict)
+    values = vector_of(y, strict=strict, name=name)
     if strict and number_type(values.dtype) is None:
         raise Refusal(f"{name} must hold numbers, got type {shown(values.dtype)}; convert it to floats first")
-    return as_vector(np.asarray(values, dtype=np.float64) if number_type(values.dtype) else _cells(values), name)
+    return np.asarray(values, dtype=np.float64) if number_type(values.dtype) else _cells(values)
+
+
+def vector_of(values: Any, *, strict: bool = True, name: str = "y") -> NDArray[Any]:
+    """An array with one entry per row. With ``strict=False`` each cell of a plain sequence is read by itself: a list among them
+    must decide neither how others are read nor whether all of them are refused.
+
+    Examples
+    --------
+    >>> vector_of([[1], [2], 3], strict=False), vector_of([[1], [2, 3]], strict=False)
+    (array([1, 2, 3], dtype=object), array([1, list([2, 3])], dtype=object))
+    """
+    if strict or not is_plain(values):
+        return as_vector(array_of(values, strict=strict), name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as in `typed`
+        array = array_of(values, strict=False)
+    return array if array.ndim == 1 and number_type(array.dtype) is not None else objects(cells_of_sequence(values))
 
 
 def single_column(y: Any, name: str = "y") -> Any:
@@ -334,56 +368,3 @@ def as_vector(values: NDArray[Any], name: str = "y") -> NDArray[Any]:
     if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1):
         return values.reshape(-1)
     raise Refusal(f"{name} must have one entry per row, so shape (n,), got shape {values.shape}")
-
-
-def check_row_labels(X: Any, **others: Any) -> None:
-    """Refuse pandas objects whose rows have other labels than those of X: rows are matched by position, never by label.
-
-    Labels come with the rows, so like the check for missing cells this one is for the holder of the data, before anything is
-    charged, with ``missing="error"`` only.
-    """
-    for name, other in others.items():
-        if not (library(X) == library(other) == "pandas" and hasattr(X, "index") and hasattr(other, "index")):
-            continue
-        if len(X) == len(other) and not attempt("comparing the labels of rows", X.index.equals, other.index):
-            raise Refusal(
-                f"the rows of {name} have different labels (its pandas index) than those of the table, and rows are matched by "
-                "position: use .loc[table.index] to match them by label, or .to_numpy() to keep their order"
-            )
-
-
-def side_by_side(X: Any, y: Any, person: Any, missing: str | None, coded: bool) -> tuple[Any, Any]:
-    """Rows and target that were given side by side, as later steps expect them for this meaning of missing cells.
-
-    Where cells must be there, labels of rows must agree; where they may be missing, lists are read cell by cell. ``coded`` means
-    that the target is read as labels elsewhere.
-    """
-    if missing == "error":
-        check_row_labels(X, y=y, person=person)
-    elif missing in ("zero", "drop"):
-        X, y = typed(X), y if y is None or coded else typed(y)
-    return X, y
-
-
-def take_target(frame: Any, name: str) -> tuple[Any, Any]:
-    """A frame without one of its columns, and that column as its library holds it."""
-    schema_of(frame).find((name,))
-    rest = frame.drop(columns=name) if library(frame) == "pandas" else frame.drop([name])
-    return rest, frame[name]
-
-
-def plain_ids(ids: Any) -> NDArray[Any]:
-    """Ids as an array: text as objects, everything else in its own type."""
-    column = single_column(ids)
-    if not is_column(column):
-        # In a list, or another sequence without a type, every id keeps its own: one text must not make text of others' numbers.
-        return array_of(column) if hasattr(column, "dtype") else attempt("reading the ids", np.asarray, column, object)
-    if holds_whole_numbers(column):
-        return whole_numbers(column)
-    return attempt("reading the ids", _objects_of, column)
-
-
-def _objects_of(column: Any) -> NDArray[Any]:
-    if library(column) == "pyarrow" and not is_text(column):
-        return np.asarray(column.to_pandas(), dtype=object)
-    return np.asarray(column if library(column) == "pandas" else cells_of(column), dtype=object)

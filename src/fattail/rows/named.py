@@ -17,17 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.extras import extra
+from fattail.rows.beside import check_row_labels
 from fattail.rows.door import (
     Refusal,
     array_of,
     as_vector,
     attempt,
-    check_row_labels,
+    cells_of_sequence,
+    is_plain,
     number_type,
+    objects,
     schema_of,
     target_of,
     type_of,
-    typed,
 )
 from fattail.rows.frames import (
     as_array,
@@ -121,7 +123,7 @@ class NamedColumns:
         """A column of numbers; a missing cell, or a cell of a text file that is not a number, is NaN."""
         column = self._columns[name] if isinstance(name, str) else name
         try:
-            numbers = target_of(typed(column), name="a column of numbers")
+            numbers = target_of(column, strict=not is_plain(column), name="a column of numbers")
         except Refusal as refusal:
             raise Refusal(f"column {name!r}: {refusal}" if isinstance(name, str) else str(refusal)) from None
         return self._checked(numbers, name)
@@ -190,7 +192,7 @@ def _plain(column: Any) -> NDArray[Any]:
     """
     if not is_column(column):
         if not hasattr(column, "dtype"):
-            return _objects(_cells_of_sequence(column))
+            return _objects(cells_of_sequence(column))
         if isinstance(column, np.ma.MaskedArray):
             return _masked(column)
         values = array_of(column)
@@ -202,12 +204,6 @@ def _plain(column: Any) -> NDArray[Any]:
     return _objects(attempt("reading labels", cells_of, column))
 
 
-def _cells_of_sequence(column: Any) -> list[Any]:
-    """Cells of a list or another sequence; a cell that is a list of one item is that item, as in a table of one column."""
-    cells: list[Any] = attempt("reading labels", list, column)
-    return [cell[0] if isinstance(cell, (list, tuple)) and len(cell) == 1 else cell for cell in cells]
-
-
 def _masked(column: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
     """A masked array of whole numbers or truth values as it is, of floats with NaN, of anything else with None."""
     if column.dtype.kind in "biu":
@@ -217,7 +213,7 @@ def _masked(column: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
 
 def _objects(cells: list[Any]) -> NDArray[Any]:
     """Cells of any type, None where one is missing."""
-    return np.array([*(None if is_missing(cell) else cell for cell in cells), None], dtype=object)[:-1]
+    return objects([None if is_missing(cell) else cell for cell in cells])
 
 
 # --- files --------------------------------------------------------------------------------------

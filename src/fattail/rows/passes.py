@@ -42,6 +42,10 @@ class Block:
         """The rows as a C-ordered array, also if they are stored as CSR."""
         return np.ascontiguousarray(self.X.toarray() if sparse.issparse(self.X) else self.X)
 
+    def table(self, with_y: bool) -> NDArray[Any]:
+        """The dense rows, with ``y`` as a last column if asked."""
+        return np.column_stack([self.dense, np.asarray(self.y)]) if with_y else self.dense
+
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fattail.rows.door import Refusal, attempt, plain_ids, single_column
+from fattail.rows.beside import plain_ids
+from fattail.rows.door import Refusal, attempt, single_column
 from fattail.rows.frames import holds_whole_numbers, is_column, is_frame, is_missing, kind_of, library
 from fattail.rows.missing import check_cells, present_rows, without_missing
 from fattail.rows.order import Fold

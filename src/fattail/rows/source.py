@@ -120,7 +120,9 @@ class Source(ABC):
         return target_of(y, strict=False) if self._labels is None else self._labels.codes(y, strict=False)
 
     def _check_target(self, kind: Any) -> None:
-        """Refuse a target by its type."""
+        """Refuse a target by its type; a list has none."""
+        if kind is list:
+            return
         if self._labels is not None:
             self._labels.check(kind)
         elif number_type(kind) is None:

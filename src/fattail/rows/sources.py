@@ -30,6 +30,7 @@ from typing import Any
 
 from scipy import sparse
 
+from fattail.rows.beside import side_by_side, take_target
 from fattail.rows.classes import Labels
 from fattail.rows.door import (
     Refusal,
@@ -38,8 +39,6 @@ from fattail.rows.door import (
     nested_array,
     rows_of,
     schema_of,
-    side_by_side,
-    take_target,
     type_of,
     typed,
 )
@@ -146,8 +145,8 @@ def _chunk_schema(X: Any, y: Any) -> _ChunkSchema:
     shape = (X if hasattr(X, "shape") else nested_array(X)).shape if names is None else (0, len(names))
     if len(shape) != 2:
         raise Refusal(f"rows must be a 2-dimensional array of numbers, got shape {shape}")
-    y = y if y is None or is_column(y) or hasattr(y, "dtype") else nested_array(y)
-    return _ChunkSchema(shape[1], names, None if y is None else type_of(y))
+    # A list has no type but that of its cells, which are read one by one.
+    return _ChunkSchema(shape[1], names, None if y is None else type_of(y) if is_column(y) or hasattr(y, "dtype") else list)
 
 
 def gathered(X: Any) -> Any:

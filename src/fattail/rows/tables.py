@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.extras import extra
-from fattail.rows.door import Refusal, Schema, attempt, attempted, plain_ids, schema_of
+from fattail.rows.beside import plain_ids
+from fattail.rows.door import Refusal, Schema, attempt, attempted, schema_of
 from fattail.rows.frames import Columns, as_array, kind_of, library
 from fattail.rows.source import CHUNK_BYTES, Chunk, Reader, window
 

@@ -124,10 +124,11 @@ def _number_codes(labels: NDArray[Any], numbers: dict[Any, int]) -> Codes:
     keys = np.array(list(numbers), dtype=kind)
     order = np.argsort(keys)
     keys, values = keys[order], np.array(list(numbers.values()), dtype=np.int64)[order]
-    low, span = keys[0], float(keys[-1]) - float(keys[0])
+    low = keys[0]
     with np.errstate(all="ignore"):
-        if kind.kind in "iu" and span < _TABLE:
-            table = np.full(int(span) + 2, -1, dtype=np.int64)
+        # As integers of Python: two groups near 2^62 are as far apart as they are, not as their floats are.
+        if kind.kind in "iu" and (span := int(keys[-1]) - int(low)) < _TABLE:
+            table = np.full(span + 2, -1, dtype=np.int64)
             table[(keys - low).astype(np.int64)] = values
             inside = (labels >= low) & (labels <= keys[-1])
             return table[np.where(inside, labels - low, len(table) - 1).astype(np.int64)]
