@@ -127,6 +127,7 @@ VARIANTS = (
     # With a large epsilon few rows reach the releases that need many: second looks, parts of octaves, joint moments, projections.
     *(Target(name, "auto", {"epsilon": 200.0}) for name in DEEP),
     *(Target(name, "auto", {"epsilon": 200.0, "relation": "add-remove"}) for name in DEEP[:2]),
+    *(Target(name, "auto", {"epsilon": 200.0, "person": True}) for name in DEEP),
 )
 # Tables that lead to releases which the usual ones, of 240 rows and three columns, do not.
 SHAPED = (
@@ -137,6 +138,11 @@ SHAPED = (
     Target("DPLinearRegression", "auto", {"epsilon": 8.0, "relation": "add-remove"}, "many columns"),
     Target("DPSparseRegressor", "auto", {"epsilon": 20.0, "sparsity": 2}, "columns in one unit"),
     Target("DPSparseClassifier", "auto", {"epsilon": 20.0, "sparsity": 2}, "columns in one unit"),
+    Target("DPLogisticRegression", "auto", {"epsilon": 20.0}, "rare labels"),
+    Target("DPMean", "auto", {"epsilon": 8.0}, "many columns"),
+    Target("DPMean", "trimmed", {"moment_bound": 200.0}, "two ends"),
+    Target("DPMean", "trimmed", {"moment_bound": 200.0}, "growing"),
+    Target("DPLinearRegression", "sample_aggregate", {"aggregation": "smooth", "epsilon": 8.0}, "wild"),
 )
 
 
@@ -191,6 +197,13 @@ def values(estimator: str) -> Iterator[Pair]:
         yield name, data, replaced(data, row, y)
     if len(data) == 2 and estimator not in CLASSIFIERS:
         yield "response only", data, replaced(data, own, 1e300)
+    # From one end of a bound to the other one: an ordinary row is near the middle.
+    for name, first, second in (
+        ("huge for its opposite", 1e308 * signs, -1e308 * signs),
+        ("one cell for another", [1e6, 0.0, 0.0], [0.0, 1e6, 0.0]),
+    ):
+        ours = replaced(data, first, 1e160)
+        yield name, ours, replaced(ours, second, -1e160)
 
 
 def tables(estimator: str) -> Iterator[Pair]:
@@ -279,6 +292,9 @@ def sparse_rows(estimator: str) -> Iterator[Pair]:
     stored = X * (np.abs(X) > 1)
     zeros = sparse.csr_matrix((stored.ravel(), np.tile(np.arange(3), len(X)), 3 * np.arange(len(X) + 1)), shape=X.shape)
     yield "CSR, stored zeros", (sparse.csr_matrix(stored), *rest), (zeros, *rest)
+    ours = replaced((X, *rest), [1e6, 0.0, 0.0], 1e160)
+    theirs = replaced(ours, [0.0, 1e6, 0.0], -1e160)
+    yield "CSR, one cell for another", *((sparse.csr_matrix(a), *b) for a, *b in (ours, theirs))
     yield "CSR, huge", (plain, *rest), (sparse.csr_matrix(replaced((X,), [1e308, -1e308, 0.0])[0]), *rest)
 
 
@@ -317,10 +333,14 @@ def rare_columns(rng: np.random.Generator) -> np.ndarray:
 
 
 TABLES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
-    "capped": lambda rng: np.minimum(rng.exponential(size=(600, 1)), 1.5),
+    "capped": lambda rng: np.insert(np.minimum(rng.exponential(size=(600, 1)), 1.5), ROW, 1.5, axis=0),
     "rare columns": rare_columns,
+    "rare labels": lambda rng: rng.standard_t(3, (600, 3)),
     "many columns": many_columns,
     "columns in one unit": lambda rng: rng.uniform(-1, 1, (240, 12)),
+    "two ends": lambda rng: np.where(np.arange(240) % 2, 1e300, -1e300)[:, None],
+    "growing": lambda rng: -np.append(np.zeros(180), 262 * np.exp(0.1 * np.arange(60)))[:, None],
+    "wild": lambda rng: rng.standard_t(3, (240, 3)) * np.exp(3 * rng.normal(size=(240, 1))),
 }
 
 
@@ -332,6 +352,10 @@ def shaped(target: Target) -> Iterator[Pair]:
     data: Data = (X,)
     if target.estimator not in UNSUPERVISED:
         y = 2 * X[:, 0] - X[:, 1] + rng.standard_t(2, len(X))
+        if target.table == "rare labels":
+            y -= np.quantile(y, 0.95)
+        elif target.table == "wild":  # fits to parts of the rows lie far apart
+            y *= rng.choice([-1, 1], len(X)) * np.exp(4 * rng.normal(size=len(X)))
         data = X, (y > 0).astype(int) if target.estimator in CLASSIFIERS else y
     rows = {
         "huge": (1e308 * signs, -1e308),
@@ -340,9 +364,16 @@ def shaped(target: Target) -> Iterator[Pair]:
         "doubled, huge response": (2 * own, -1e300),
         "ordinary": (1.4 * np.abs(signs), 0.5),
         "zero": (0 * signs, 20.0),
+        "nearer": (0.85 * own, 0.5),
+        "opposite of huge": (-1e308 * signs, 1e308),
+        "last cell": (np.append(0 * own[1:], 20.0), 20.0),  # the response does not depend on it
     }
     for name, (row, y) in rows.items():
         yield name, data, replaced(data, row, y)
+    ours = replaced(data, 2 * own, 1e300)
+    yield "one end for the other", ours, replaced(ours, -2 * own, -1e300)
+    ours = replaced(data, np.append(8.0, 0 * own[1:]), 1e300)
+    yield "one cell for another", ours, replaced(ours, np.append(0 * own[1:], 8.0), -1e300)
 
 
 GROUPS: tuple[Callable[[str], Iterator[Pair]], ...] = (values, tables, streams, sparse_rows)

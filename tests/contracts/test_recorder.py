@@ -335,6 +335,43 @@ def test_a_planted_bug_is_caught(bug, caught):
     assert any(caught in violation for violation in planted(bug).violations)
 
 
+def parts_beside_the_whole(curator, X, model):
+    whole = Laplace("sum", parts=2)
+    curator.plan(whole)
+    look = curator.split(whole, "look", 0.5)
+    curator._taken.clear()
+    shown = Bounded(total(X), 2 * ONE, "l1", unit=1 / (ONE * N))
+    curator.release(look, shown)
+    return curator.release(whole, shown)
+
+
+def released_twice(curator, X, model):
+    release = Gaussian("sum")
+    curator.plan(release)
+    curator.release(release, bounded(X))
+    curator._done.clear()
+    return curator.release(release, bounded(X))
+
+
+@pytest.mark.parametrize("bug", [parts_beside_the_whole, released_twice])
+def test_a_budget_that_is_used_twice_is_caught_by_neighbors_that_hardly_differ(bug):
+    """No release moves by more than its charge, nor all together by more than the claim: the recorder passed both."""
+    theirs = OURS.copy()
+    theirs[3] = 0.9
+    finding = planted(bug, OURS, theirs)
+    assert finding.ratio < 1 and finding.epsilon < 1
+    assert any("releases of epsilon 1." in v for v in finding.violations)
+    assert any("times the charge" in v for v in finding.violations)
+
+
+def test_a_fit_that_raises_after_the_charge_is_caught():
+    def algorithm(curator, X, model):
+        curator.plan(Gaussian("sum"), Gaussian("left out"))
+        return curator.release(Gaussian("sum"), bounded(X))
+
+    assert any("raises after the charge" in v and "left out" in v for v in planted(algorithm).violations)
+
+
 def test_a_data_dependent_number_of_releases_is_caught():
     def algorithm(curator, X, model):
         release = Gaussian("sum", count=2)

@@ -31,6 +31,26 @@ def test_no_neighbor_moves_the_center_or_the_scale_too_far(m):
         assert abs(math.log(s / t)) <= beta * (1 + 1e-9)
 
 
+def test_a_row_can_move_the_center_by_more_than_half_of_the_scale():
+    """Two poles are nearer to a ring than its points are to half of each other: without one pole, the other is the center."""
+    angle = np.linspace(0.0, 2 * np.pi, 40, endpoint=False)
+    ring, poles = np.column_stack([0.72 * np.cos(angle), 0.72 * np.sin(angle), 0 * angle]), [[0, 0, 0.690], [0, 0, -0.694]]
+    ours = np.concatenate([poles, ring])
+    theirs = ours.copy()
+    theirs[0] = ring[0]
+    a, b = (Attention(2.0, 0.5).mean(PrivateData(Z)) for Z in (ours, theirs))
+    moved = np.linalg.norm(a._value - b._value)
+    assert moved > 1.3 and 0.5 < moved / min(a._smooth[0], b._smooth[0]) <= 1
+
+
+def test_the_center_lies_in_the_ball():
+    """Every point lies far outside, in a direction of its own."""
+    angle = np.linspace(0.0, 2 * np.pi, 31, endpoint=False)
+    far = 10.0 ** np.linspace(1, 150, 31)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    found = Attention(0.5, 0.2).mean(PrivateData(far))
+    assert np.linalg.norm(found._value) <= 0.5 * (1 + 1e-9) and found._smooth[0] <= 2.001
+
+
 def test_identical_points_still_have_noise():
     _, size = attention(np.zeros((31, 2)), 1.0, 0.5)
     assert size > 0

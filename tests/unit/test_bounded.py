@@ -50,6 +50,17 @@ def test_public_index_keeps_coordinatewise_sensitivity():
     assert g.to("l2").sensitivity == pytest.approx(np.sqrt(2))
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_coordinate_can_be_chosen_once(norm):
+    """Chosen twice it moved twice, with the noise of one."""
+    b = Bounded([1.0, 2.0, 3.0], 1.0, norm)
+    assert b[[2, 0]].shape == (2,) and b[np.array([True, False, True])].shape == (2,) and b[1:].shape == (2,)
+    for repeated in (lambda: b[[0, 0]], lambda: Bounded([1.0], 1.0, norm, unit=np.ones(3))[:2]):
+        with pytest.raises(PrivacyError, match="chosen twice"):
+            repeated()
+    assert Bounded([1.0, 2.0], 1.0, "linf")[[1, 1]].shape == (2,)
+
+
 def test_magnitudes_count_rounding_against_a_large_offset():
     scores = (1e12 - Bounded(np.array([1e12, 0.0]), 1e-6, "linf")).magnitudes()
     assert scores.sensitivity >= 1e-6 + 1e12 * 2.0**-53

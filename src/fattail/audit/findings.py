@@ -65,6 +65,12 @@ class Finding:
         Releases whose noise lies on a grid with a private step: their last bits depend on the data.
     claim : tuple of (epsilon, delta), or None
         Of the fit's report; None if the fit raised.
+    asked : tuple of events
+        What the releases would spend if each moved by all of its sensitivity.
+    charged : tuple of events
+        What the account was charged; empty without one.
+    wasted : str
+        The error of a fit that raised after the charge: a release left out, say.
     """
 
     releases: tuple[Spending, ...]
@@ -73,6 +79,9 @@ class Finding:
     early: tuple[str, ...]
     coarse: tuple[str, ...]
     claim: tuple[float, float] | None
+    asked: tuple[events.Event, ...] = ()
+    charged: tuple[events.Event, ...] = ()
+    wasted: str = ""
 
     @property
     def ratio(self) -> float:
@@ -90,6 +99,11 @@ class Finding:
         return epsilon_of(self.spent, self.claim[1]) if self.claim and self.spent else 0.0
 
     @property
+    def most_epsilon(self) -> float:
+        """The epsilon of all that the releases may spend, at the claim's delta."""
+        return epsilon_of(self.asked, self.claim[1]) if self.claim and self.asked else 0.0
+
+    @property
     def violations(self) -> tuple[str, ...]:
         """Everything that refutes the claim, in words; empty if nothing does."""
         found = [
@@ -98,8 +112,33 @@ class Finding:
         found += [f"differs between neighbors: {name}" for name in self.escapes]
         found += [f"sampled before the charge: {name}" for name in self.early]
         found += [f"the last bits reveal a private scale: {name}" for name in self.coarse]
+        if self.wasted:
+            found.append(f"raises after the charge: {self.wasted}")
         if self.diverged:
             found.append(f"the sequence of steps depends on a row: {self.diverged}")
         if self.claim is not None and self.epsilon > self.claim[0] * _ROUNDING:
             found.append(f"epsilon {self.epsilon:.4g} spent where {self.claim[0]:g} is claimed")
+        if self.claim is not None and self.most_epsilon > self.claim[0] * _ROUNDING:
+            found.append(f"releases of epsilon {self.most_epsilon:.4g} where {self.claim[0]:g} is claimed")
+        if self.charged and (over := overdrawn(events.total_cost(self.asked), events.total_cost(self.charged))) > 1:
+            found.append(f"releases of {over:.4g} times the charge")
         return tuple(found)
+
+
+def overdrawn(asked: events.Cost, charged: events.Cost) -> float:
+    """What is asked for over what was charged, in the currency in which this is most; up to rounding, above 1 it is too much.
+
+    Examples
+    --------
+    >>> overdrawn(events.Pure(0.5, 3).cost(), events.Pure(1.0).cost()) > 1.4
+    True
+    """
+    pairs = [
+        (asked.mu2 + asked.pure_mu2, charged.mu2 + charged.pure_mu2),
+        (asked.mu2 / 2 + asked.pure_rho + asked.rho, charged.mu2 / 2 + charged.pure_rho + charged.rho),
+        (asked.delta, charged.delta),
+        *zip(asked.renyi, charged.renyi, strict=False),
+    ]
+    if not (charged.mu2 or charged.rho):
+        pairs.append((asked.pure_epsilon, charged.pure_epsilon))
+    return max((spent / most if most else math.inf for spent, most in pairs if spent), default=0.0) / _ROUNDING

@@ -6,6 +6,8 @@ Then
 
 * the distance between the inputs of a sampler, put into *its own* privacy map (its scale), is what this pair of datasets spends
   there; it must not exceed the charge for the release;
+* all releases together, each moving by all that its own budget allows, must exceed neither the claim nor the charge: no pair of
+  neighbors moves them all, so a budget that is used twice would not show in what pairs spend;
 * all that is visible of the fit (numbers, files, warnings, errors, logs, the sequence of releases)
   must be the same: both runs had the same noisy answers, so any difference came from a row.
 
@@ -74,7 +76,22 @@ def record_and_replay(
             diverged = f"it ends {tape.left} steps early"
     except Diverged as error:
         diverged = str(error)
-    return Finding(tape.spendings(), tuple(escapes), diverged, tape.early(), tape.coarse, ours["claim"])
+    return Finding(
+        tape.spendings(),
+        tuple(escapes),
+        diverged,
+        tape.early(),
+        tape.coarse,
+        ours["claim"],
+        tuple(tape.asked),
+        tape.charged(),
+        wasted(ours, tape),
+    )
+
+
+def wasted(seen: dict[str, Any], tape: Tape) -> str:
+    """The error of a fit that raised after it was charged, empty if it did not."""
+    return str(seen["error"][0]) if "error" in seen and tape.charged() else ""
 
 
 def observed(fit: Callable[..., Any], data: tuple[Any, ...], tape: Tape) -> dict[str, Any]:

@@ -61,6 +61,9 @@ class Tape:
         self._at = -1  # recording
         self._release = self._count = 0
         self._inside = self._picking = False
+        self._folds: set[str] = set()
+        self.asked: list[events.Event] = []
+        """What the releases would spend if each moved by all of its sensitivity; of folds, one."""
 
     def rewind(self) -> None:
         """Switch from recording to replaying."""
@@ -75,6 +78,10 @@ class Tape:
         charges = [k for k, step in enumerate(self.steps) if step.kind == "charge"]
         early = self.steps[: charges[0]] if charges else []
         return tuple(dict.fromkeys(self._plan[step.release][0] for step in early if step.cost))
+
+    def charged(self) -> tuple[events.Event, ...]:
+        """What was charged, empty without an account."""
+        return tuple(event for step in self.steps if step.kind == "charge" for event in step.public)
 
     def spendings(self) -> tuple[Spending, ...]:
         spent: list[list[events.Event]] = [[] for _ in self._plan]
@@ -113,6 +120,13 @@ class Tape:
         step.other = private
         return copy.deepcopy(step.output)
 
+    def _planned(self, mechanism: Mechanism, one: events.Event) -> None:
+        self._plan.append((mechanism.name, one))
+        if mechanism.name not in self._folds:
+            self.asked.append(one)
+        if mechanism.folds:
+            self._folds.add(mechanism.name)
+
     @contextlib.contextmanager
     def taps(self) -> Iterator[None]:
         """Intercept all sources of randomness, all charges and all releases."""
@@ -142,7 +156,7 @@ class Tape:
 
         def tapped_release(curator: Curator, mechanism: Mechanism, bounded: Any) -> Any:
             one = replace(mechanism, share=curator.rho(mechanism), count=1, folds=False, parts=1).event(1.0)
-            self.step("release", (mechanism, one), None, lambda: self._plan.append((mechanism.name, one)))
+            self.step("release", (mechanism, one), None, lambda: self._planned(mechanism, one))
             self._count += 1
             self._release = self._count
             try:

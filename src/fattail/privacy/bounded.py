@@ -137,7 +137,10 @@ class Bounded:
         return Bounded(real._value.reshape(parts, -1).max(axis=0), real.raw_sensitivity, "linf", self.fold)
 
     def __getitem__(self, index: Any) -> Bounded:
-        """Coordinates chosen by a public index."""
+        """Coordinates chosen by a public index, each once unless the sensitivity is that of a single one."""
+        places = np.broadcast_to(np.arange(self._value.size).reshape(self._value.shape), self.shape)[index]
+        if self.norm != "linf" and np.unique(places).size < np.size(places):
+            raise PrivacyError(f"a coordinate that is chosen twice moves twice, which the {self.norm} sensitivity does not count")
         pick = [np.broadcast_to(part, self.shape)[index] if np.ndim(part) else part for part in (self.unit, self.offset)]
         return Bounded(
             np.broadcast_to(self._value, self.shape)[index],
