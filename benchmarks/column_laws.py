@@ -112,6 +112,15 @@ def gamma(shape: float, scale: float, low: float = 0.0) -> Law:
     return Law(lambda r, n: low + r.gamma(shape, scale, n), low + shape * scale)
 
 
+def rare(one_in: float, factor: float, shape: float, scale: float) -> Law:
+    """Gamma amounts, of which one in so many is larger by a factor."""
+
+    def draw(r: np.random.Generator, n: int) -> np.ndarray:
+        return np.where(r.random(n) < 1 / one_in, factor, 1.0) * r.gamma(shape, scale, n)
+
+    return Law(draw, shape * scale * (1 + (factor - 1) / one_in))
+
+
 def prices(mu: float, sigma: float) -> Law:
     """Log-normal prices that end in .99."""
 
@@ -214,6 +223,18 @@ TUNING |= {
     "skewed, logs of sums": Law(lambda r, n: np.log(r.gamma(4.0, 1.0, n)) + r.normal(0, 0.3, n), 1.2561176684318003),
 }
 """Masses at both ends of a column, coarse codes, and columns that are a little skewed."""
+
+TUNING |= {
+    "rare, 1 in 150, 60 times": rare(150, 60.0, 4.0, 5.0),
+    "rare, 1 in 300, 200 times": rare(300, 200.0, 3.0, 2.0),
+    "rare, 1 in 1000, 600 times": rare(1000, 600.0, 2.0, 10.0),
+    "code 99, 1 %": atom_and(99.0, 0.01, lambda r, n: r.integers(1, 8, n).astype(float), 4.0),
+    "code 999, .5 %": atom_and(999.0, 0.005, lambda r, n: r.normal(60, 12, n), 60.0),
+    "code 9999, .25 %": atom_and(9999.0, 0.0025, lambda r, n: np.floor(r.uniform(18, 80, n)), 48.5),
+    "code -9999, 1 %": atom_and(-9999.0, 0.01, lambda r, n: r.normal(27, 4, n), 27.0),
+    "code 999999, .3 %": atom_and(999_999.0, 0.003, lambda r, n: r.gamma(3.0, 20.0, n), 60.0),
+}
+"""Rows far beyond the others, too few to be visible in a single count of a small part of the budget."""
 
 TUNING["ages"] = TUNING["ages"]._replace(mean=float(TUNING["ages"].draw(np.random.default_rng(1), 4_000_000).mean()))
 

@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from fattail import UtilityWarning, _kernels
 from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.columns import CountNoise, OctaveCounts, choose_ends, choose_radius, describe, plan_mean
+from fattail.columns.alike import probability_alike
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES
 from fattail.columns.location import DENSE_GRID, GRID, OCTAVES, LocationGrid, find_locations, roundest
@@ -50,6 +51,19 @@ def test_a_point_mass_is_found_where_it_is(value: float) -> None:
     assert abs(column.at_center - 5600) < 400
 
 
+@pytest.mark.parametrize("center", [0.0, 3.3, -2016.0, 1e9])
+def test_locations_of_columns_with_gaps_and_of_the_response(center: float) -> None:
+    """Missing cells are left out: they do not pull the middle to zero, nor down, even if most are missing."""
+    rng = np.random.default_rng(5)
+    X, y = center + rng.standard_normal((8000, 2)), center - 7.0 + rng.standard_normal(8000)
+    X[rng.random(8000) < 0.7, 1] = np.nan
+    stages = tuple(TopK(f"location {k}", 1.0, count=3) for k in range(5))
+    curator = Curator(1.0, 1e-6, random_state=1)
+    curator.plan(*stages)
+    found, _ = find_locations(curator, stages, PrivateData(X, y), with_y=True, gaps=True)
+    assert np.abs(found - [center, center, center - 7]).max() < 0.25 + 1e-7 * abs(center)
+
+
 @pytest.mark.parametrize(("center", "scale"), [(0.0, 1.0), (50.76, 0.3), (2016.3, 3.0), (1.023456789e9, 3.0), (1.6e9, 1e7)])
 def test_location_costs_the_same_wherever_the_column_is(center: float, scale: float) -> None:
     z = np.random.default_rng(2).standard_normal(6000)
@@ -78,6 +92,22 @@ def test_noise_alone_is_seen_as_rarely_as_stated() -> None:
         column = ColumnDescription(1000, 0.0, 0.0, 1000.0, rng.laplace(0, 7.0, (2, CELLS)), noise)
         seen += any(column.reach(sides) is not None for sides in ((0,), (1,), (0, 1)))
     assert seen / 600 < 3 * RATES.significant * RATES.no_bulk_factor + 0.02  # three ways to look
+
+
+def test_rare_answers_of_yes_need_less_evidence_if_the_count_of_the_center_leaves_room_for_them() -> None:
+    def zeros_and(ones: float, at_center: float, n_is_known: bool = True) -> ColumnDescription:
+        counts = np.zeros((2, CELLS))
+        counts[0, OCTAVES] = ones
+        noise = CountNoise(28.0, True)
+        return ColumnDescription(10_000, 0.0, 0.0, at_center, counts, noise, others=noise if n_is_known else None)
+
+    assert zeros_and(150.0, 9850.0).reach((0,)) == OCTAVES
+    assert zeros_and(150.0, 10_000.0).reach((0,)) is None
+    assert zeros_and(150.0, 9850.0, n_is_known=False).reach((0,)) is None
+    # Too few for an interval, enough for an estimate.
+    assert zeros_and(95.0, 9905.0).reach((0,)) is None
+    assert zeros_and(95.0, 9905.0).guessed_starts() == [OCTAVES, None]
+    assert zeros_and(95.0, 10_000.0).guessed_starts() == [None, None]
 
 
 @pytest.mark.parametrize("laplace", [True, False])
@@ -209,6 +239,19 @@ def test_a_count_that_may_be_rows_widens_the_interval_on_its_side() -> None:
     assert wide.doubt_above > 0.5 * 45 * 64 / 3000
     assert ends.doubt_above < 0.1 * wide.doubt_above
     assert wide.doubt_below < 0.1 * wide.doubt_above
+
+
+def test_a_skewed_column_is_not_taken_for_symmetric_because_its_middle_is() -> None:
+    """Around its median, any column has as many rows above as below: that says nothing about its tails."""
+    outer = {"even": ((370.0, 210.0, 12.0),) * 2, "skewed": ((400.0, 170.0, 4.0), (340.0, 250.0, 20.0))}
+    alike = {}
+    for name, sides in outer.items():
+        counts = np.zeros((2, CELLS))
+        for side, last in enumerate(sides):
+            counts[side, OCTAVES - 5 : OCTAVES + 2] = (60.0, 120.0, 240.0, 480.0, *last)
+        alike[name] = probability_alike(ColumnDescription(2984, 10.0, 0.0, 0.0, counts, CountNoise(6.0, True)), OCTAVES)
+    assert alike["even"] > 0.95
+    assert alike["skewed"] < 0.6
 
 
 def test_few_rows_buy_a_location_only_and_say_so() -> None:

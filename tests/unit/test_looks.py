@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from fattail.algorithms.auto.mean import adaptive_mean
 from fattail.columns import CountNoise, choose_ends, plan_mean
 from fattail.columns.closer import HARD, find_hard_ends
 from fattail.columns.description import CELLS, NOT_YET, ColumnDescription, HardEnd
+from fattail.columns.evidence import FarRows
 from fattail.columns.location import OCTAVES
 from fattail.columns.looks import LOOKS, OctaveCounts, describe, moved_counts, settle_ends
 from fattail.privacy import Curator, Laplace
@@ -164,7 +167,7 @@ def test_parts_of_an_octave_move_by_no_more_than_declared(row: float) -> None:
 
 
 def test_no_hard_end_is_looked_for_where_it_would_cost_too_much() -> None:
-    release = Laplace("mean", parts=3)
+    release = Laplace("mean", parts=4)
     curator = Curator(1.0, 0.0, random_state=0)
     curator.plan(release)
     columns = [described(bell(5000.0))]
@@ -174,7 +177,7 @@ def test_no_hard_end_is_looked_for_where_it_would_cost_too_much() -> None:
 
 def test_sides_are_not_confused_far_from_zero() -> None:
     """Where the octave is below the resolution of doubles near the center, its parts are not looked at."""
-    release = Laplace("mean", parts=3)
+    release = Laplace("mean", parts=4)
     for center, expected in ((1e3, True), (1e15, False)):
         curator = Curator(1.0, 0.0, random_state=0)
         curator.plan(release)
@@ -191,3 +194,78 @@ def test_few_rows_are_looked_at_once() -> None:
     looked = [set(releases(x, epsilon=0.2, seed=s)) for s in range(20)]
     assert not any({"second look", "parts of the last octave"} & names for names in looked)
     assert any("second look" in releases(x, seed=s) for s in range(20))
+
+
+def rare_far_rows(rng: np.random.Generator, n: int, one_in: int, factor: float) -> np.ndarray:
+    return np.where(rng.random(n) < 1 / one_in, factor, 1.0) * rng.gamma(4.0, 5.0, n)
+
+
+@pytest.mark.parametrize(("n", "epsilon", "one_in", "factor"), [(30_000, 2.0, 300, 200.0), (100_000, 0.5, 500, 1000.0)])
+def test_rare_rows_far_beyond_the_others_are_believed(n: int, epsilon: float, one_in: int, factor: float) -> None:
+    rng = np.random.default_rng(8)
+    mean = 20.0 * (1 + (factor - 1) / one_in)
+    inside, far = [], []
+    for seed in range(20):
+        estimate = adaptive_mean(Curator(epsilon, 1e-6, random_state=seed), rows_of(rare_far_rows(rng, n, one_in, factor)))
+        low, high = estimate.interval(0.95)[0]
+        value = float(estimate.value[0])
+        inside.append(low <= mean <= high)
+        far.append(abs(value - mean) > 10 * max(high - value, value - low))
+    assert np.mean(inside) >= 0.8
+    assert sum(far) <= 1
+
+
+def test_one_count_of_all_far_rows_moves_by_one_for_each_column_that_has_an_octave_for_it() -> None:
+    rng = np.random.default_rng(9)
+    x = rng.normal(0, 1, (5000, 3))
+    x[:40] *= 2.0**12
+    start = np.array([OCTAVES + 6, OCTAVES + 9, CELLS])
+    release = Laplace("far rows")
+    seen = []
+    for row in ([0.0, 0.0, 0.0], [1e9, -np.inf, 1e300], [np.nan, 1e6, 2.0]):
+        y = x.copy()
+        y[-1] = row
+        curator = Curator(100.0, 0.0, random_state=1)
+        curator.plan(release)
+        noisy, noise = OctaveCounts(rows_of(y), np.zeros(3), np.zeros(3)).released_beyond(curator, release, start)
+        assert noise.scale == pytest.approx(2 / 100.0)
+        seen.append(np.rint(noisy - noisy[2]))
+    far = np.sum(np.abs(x[:-1]) >= np.exp2(np.minimum(start - OCTAVES, 900.0)), axis=0)
+    assert seen[0].tolist() == far.tolist()
+    assert np.abs(seen[1] - seen[0]).max() <= 1 and np.abs(seen[2] - seen[0]).max() <= 1
+
+
+def test_a_row_moves_every_look_at_far_rows_by_no_more_than_declared() -> None:
+    rng = np.random.default_rng(10)
+    x = rare_far_rows(rng, 30_000, 300, 200.0)
+    y = x.copy()
+    for row in (0.0, 1e300, -4000.0):
+        y[3] = row
+
+        def fit(v: np.ndarray) -> None:
+            adaptive_mean(Curator(2.0, 1e-6, random_state=1), rows_of(v))
+
+        for steps in (audit.replay(fit, (x,), (y,)), audit.replay(fit, (y,), (x,))):
+            assert {"far rows", "second look"} <= {step.name for step in steps}
+            assert all(step.ratio <= 1 for step in steps)
+
+
+def test_a_count_of_far_rows_supports_an_octave_or_refutes_it() -> None:
+    noise = CountNoise(25.0, True)
+    column = described(bell(5000.0, 110.0))
+    at, start = OCTAVES + 7, OCTAVES + 4
+    found, unclear, refuted = (replace(column, far=FarRows(start, rows, noise)) for rows in (500.0, 100.0, -20.0))
+    assert found.far_octave == (0, at) and found.reach((0,)) == at
+    assert unclear.far_octave[1] < 0 and refuted.far_octave[1] < 0
+    nothing = np.zeros(CELLS)
+    doubt = [c.possible(0, 16.0, nothing)[at] for c in (column, unclear, refuted)]
+    assert doubt[1] >= doubt[0] > 0 and doubt[2] == 0.0
+
+
+def test_far_rows_of_an_unknown_octave_widen_the_interval_by_all_of_them() -> None:
+    counts = bell(5000.0, 110.0)
+    far = FarRows(OCTAVES + 4, 240.0, CountNoise(60.0, True))
+    one, two = (replace(described(c), far=far) for c in (counts, counts + np.eye(1, CELLS, OCTAVES + 8) * [[90.0], [0.0]]))
+    outer = 2.0**8
+    assert one.possible(0, 16.0, np.zeros(CELLS)).sum() == pytest.approx(far.largest * (outer - 16.0))
+    assert two.possible(0, 16.0, np.zeros(CELLS)).sum() > far.largest * (outer - 16.0)

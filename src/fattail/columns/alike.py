@@ -33,7 +33,8 @@ class AlikeRules:
     alike: float = 0.015
     """Standard deviation of the relative difference of the counts of two tails that are alike."""
     unlike: float = 0.55
-    """The same for two tails that are not alike."""
+    """The same for two tails that are not alike, from the octave of their scale on. Nearer to the center it is smaller in
+    proportion to the distance: near its median, a skewed column has as many rows above as below."""
     level: float = 0.65
     """If a smooth column has no rows beyond an octave, this octave holds less than this multiple of the rows of the octave before
     it (a normal law: at most .61)."""
@@ -54,9 +55,10 @@ def probability_alike(column: ColumnDescription, start: int) -> float:
     counts = column.counts[:, first : min(start + ABOVE + 1, CELLS)]
     both = np.maximum(counts.sum(0), 0.0)
     middles = np.exp2(np.arange(first, first + counts.shape[1]) - OCTAVES + 0.5)
+    outer = 2.0 ** (start - OCTAVES + 0.5)
     moved = 2 * both * np.minimum(column.off_center / middles, 1.0)
     same = 2 * column.noise.std**2 + both + moved**2
-    other = same + (ALIKE.unlike * both) ** 2
+    other = same + (ALIKE.unlike * np.minimum(middles / outer, 1.0) * both) ** 2
     difference = (counts[0] - counts[1]) ** 2
     by_cell = 0.5 * (np.log(other / same) - difference * (1 / same - 1 / other))
     evidence = np.log(ALIKE.symmetry) + by_cell.sum()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail.columns.evidence import RATES, CountNoise, places
+from fattail.columns.evidence import RATES, CountNoise, FarRows, places
 from fattail.columns.location import GRID, OCTAVES
 
 Floats = NDArray[np.float64]
@@ -94,6 +94,9 @@ class ColumnDescription:
         Cells that were counted twice; None where none ever is, or all were. ``counts`` then has the averages of both counts.
     hard_ends : tuple
         Above and below the center, where one was found.
+    far : FarRows, optional
+    others : CountNoise, optional
+        Noise of ``rows - at_center``, the number of all other rows; None if ``rows`` is itself noisy.
     """
 
     rows: float
@@ -104,6 +107,13 @@ class ColumnDescription:
     noise: CountNoise
     second: SecondLook | None = None
     hard_ends: tuple[HardEnd | None, HardEnd | None] = (None, None)
+    far: FarRows | None = None
+    others: CountNoise | None = None
+
+    def noise_from(self, side: int, octave: int) -> CountNoise:
+        """Noise of the counts of a side from an octave on: that of the averages, if all were counted twice."""
+        twice = self.second is not None and bool(self.second.cells[side, max(octave, 0) :].all())
+        return self.second.noise if self.second is not None and twice else self.noise
 
     @property
     def usual(self) -> int:
@@ -119,6 +129,12 @@ class ColumnDescription:
         near_zero = self.counts[int(self.center > 0), octave - 1 : octave + 2].sum()
         return bool(near_zero > READING.around_zero * self.rows - math.sqrt(3) * self.noise.std)
 
+    @cached_property
+    def _other_rows(self) -> float:
+        """Evidence that there are rows besides those at the center, by the count of the latter."""
+        rows = max(self.rows - self.at_center, 0.0)
+        return 0.0 if self.others is None else max(float(self.others.support(rows, np.array(rows))) - RATES.far_chosen, 0.0)
+
     @property
     def has_point_mass(self) -> bool:
         """Whether many rows are exactly at the center."""
@@ -130,15 +146,40 @@ class ColumnDescription:
         size = READING.bulk
         sums = np.convolve(self.counts.sum(axis=0), np.ones(size), "valid")
         start = int(np.argmax(sums))
-        evidence = places(CELLS, 1, RATES.significant * RATES.no_bulk_factor)[min(abs(start + size - 1 - self.usual), CELLS - 1)]
+        at = min(abs(start + size - 1 - self.usual), CELLS - 1)
+        evidence = places(CELLS, 1, RATES.significant * RATES.no_bulk_factor)[at]
         return start + size - 1 if sums[start] > self.noise.threshold(evidence, 2 * size) else None
 
     @cached_property
     def _visible(self) -> int:
         """The last octave with clearly visible rows, both sides together. It may lie far beyond the bulk, if most rows share one
         value."""
+        return max(self._visible_at_once, self.far_octave[1])
+
+    @cached_property
+    def _visible_at_once(self) -> int:
+        """The same without rows that only the count of all far rows shows."""
         clear = np.flatnonzero(self.counts.sum(axis=0) > self.noise.threshold(READING.apart_evidence, 2))
         return int(max(self.bulk or 0, clear[-1] if clear.size else 0))
+
+    @cached_property
+    def far_octave(self) -> tuple[int, int]:
+        """Side and octave of rows far beyond the others; octave -1 if there are none, or if it is not known.
+
+        The evidence that there are such rows, by the count of all of them, adds to that of the count of the octave.
+        """
+        if self.bulk is None or self.far is None:
+            return 0, -1
+        windows, start = READING.windows, self.far.start
+        least = evidence_beyond_bulk(self._visible_at_once, len(windows), RATES.significant, RATES.significant_slope)[start:]
+        best = 0.0, (0, -1)
+        for length in windows:
+            for side, counts in enumerate(self.counts[:, start:]):
+                sums = np.convolve(counts, np.ones(length))[: counts.size]
+                required = np.maximum(least - self.far.support(sums), RATES.far_octave)
+                margin = sums - self.noise_from(side, start).threshold(required, length)
+                best = max(best, (float(margin.max()), (side, start + int(margin.argmax()))))
+        return best[1]
 
     @cached_property
     def density(self) -> float:
@@ -206,10 +247,15 @@ class ColumnDescription:
         """Evidence required at each octave, such that the false-positive probabilities of all octaves add up to at most ``rate``.
 
         Beyond the bulk the probability decreases by ``exp(-slope)`` per octave. If no bulk is visible, the prior is around the
-        center's magnitude.
+        center's magnitude. Distance one from a whole number has a prior share of its own, and the count of the center is also
+        one of all other rows: its evidence that there are some adds to that of their distance.
         """
         if self.bulk is None:
-            return evidence_without_bulk(self.usual, self.center.is_integer(), windows, rate)
+            evidence = evidence_without_bulk(self.usual, windows, rate)
+            if self.center.is_integer():
+                share = max(-math.log(RATES.distance_one) - self._other_rows, -math.log(RATES.distance_one_known))
+                evidence = np.where(np.arange(CELLS) == OCTAVES, np.minimum(evidence, math.log(windows / rate) + share), evidence)
+            return evidence
         return evidence_beyond_bulk(self._visible, windows, rate, slope)
 
     def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
@@ -235,6 +281,8 @@ class ColumnDescription:
             evidence = self.required_evidence(len(READING.windows), RATES.clear, RATES.clear_slope)
             confirmed = self.second.cells & (self.counts > self.second.noise.threshold(significant))
             last = max((int(np.flatnonzero(confirmed[side])[-1]) for side in sides if confirmed[side].any()), default=-1)
+        far_side, far_octave = self.far_octave
+        last = max(last, far_octave if far_side in sides else -1)
         for length in READING.windows:
             sums = np.convolve(counts, np.ones(length))[length - 1 :]
             least = self.noise.threshold(evidence, length * len(sides))
@@ -244,12 +292,19 @@ class ColumnDescription:
                 last = max(last, int(seen[-1]))
         return last if last >= 0 else None
 
+    def far_start(self, gap: int) -> int:
+        """The octave from which on rows are far; ``CELLS`` if no bulk is visible."""
+        if self.bulk is None:
+            return CELLS
+        return min(max(self._visible, *(self.reach((side,)) or 0 for side in (0, 1))) + 1 + gap, CELLS)
+
     def guessed_starts(self) -> list[int | None]:
         """Tail starts of a column without significant rows: a distance of one, if the counts make it likely.
 
         Then a 0/1 column with rare ones is assumed. That improves the estimate; the interval stays infinite.
         """
-        likely = self.center.is_integer() & (self.counts[:, OCTAVES] > self.noise.threshold(RATES.distance_one_evidence))
+        evidence = max(RATES.distance_one_evidence - self._other_rows, RATES.distance_one_guess)
+        likely = self.center.is_integer() & (self.counts[:, OCTAVES] > self.noise.threshold(evidence))
         return [OCTAVES if here else None for here in likely]
 
     def possible(self, side: int, end: float, expected: Floats, added_evidence: float = 0.0) -> Floats:
@@ -258,26 +313,43 @@ class ColumnDescription:
         A count that is not significant may still be rows if it exceeds the threshold of ``RATES.possible``, raised by
         ``added_evidence``.
         """
+        surplus = self.counts[side] - expected
         evidence = self.required_evidence(1, RATES.possible, RATES.possible_slope)
+        evidence_again = self.required_evidence(1, RATES.possible_again, RATES.possible_slope)
+        if self.far is not None and self.far_octave[1] < 0:
+            support = np.where(np.arange(CELLS) < self.far.start, 0.0, self.far.support(np.maximum(surplus, 0.0)))
+            evidence, evidence_again = evidence - support, evidence_again - support
         least = self.noise.threshold(evidence + added_evidence)
         if self.second is not None:
-            again = self.second.noise.threshold(self.required_evidence(1, RATES.possible_again, RATES.possible_slope))
-            least = np.where(self.second.cells[side], again, least)
+            least = np.where(self.second.cells[side], self.second.noise.threshold(evidence_again), least)
         outer = np.exp2(np.arange(CELLS) - OCTAVES + 1)
         if abrupt := self.hard_ends[side]:
             outer[abrupt.octave] = abrupt.distance
-        surplus = self.counts[side] - expected
         may_hold = (surplus > least) & (outer > end)
-        return np.where(may_hold, surplus * (outer - end), 0.0)
+        sums = np.where(may_hold, surplus * (outer - end), 0.0)
+        if self.far is not None and self.far.shown and self.far_octave[1] < 0:
+            # The octave of these rows is not certain: all of them may lie in the last one that is possible.
+            beyond = np.flatnonzero(may_hold[self.far.start :]) + self.far.start
+            if beyond.size:
+                sums[beyond[-1]] += max(self.far.largest - surplus[beyond].sum(), 0.0) * (outer[beyond[-1]] - end)
+        return sums
 
-    def counted_again(self, cells: NDArray[np.bool_], counts: Floats, noise: CountNoise) -> ColumnDescription:
-        """The description with second counts of some cells, which replace the first ones by averages of both."""
+    def counted_again(
+        self, cells: NDArray[np.bool_], counts: Floats, noise: CountNoise, at_center: float | None = None
+    ) -> ColumnDescription:
+        """The description with second counts of some cells, or of all and the center: averages of both replace the first ones."""
         weight, average = self.noise.combined(noise)
         table = self.counts.copy()
         table[cells] = weight * table[cells] + (1 - weight) * counts
         if cells.all():
-            return replace(self, counts=table, noise=average, second=None)
+            known = (
+                self if at_center is None else self._centered_again(weight * self.at_center + (1 - weight) * at_center, average)
+            )
+            return replace(known, counts=table, noise=average, second=None)
         return replace(self, counts=table, second=SecondLook(cells, average))
+
+    def _centered_again(self, at_center: float, noise: CountNoise) -> ColumnDescription:
+        return replace(self, at_center=at_center, others=None if self.others is None else noise)
 
     def tail_start(self, sides: tuple[int, ...], back: int = 2) -> int | None:
         """The cell of the tail's scale, ``back`` cells beyond the beginning of the tail.
@@ -299,15 +371,13 @@ class ColumnDescription:
 
 
 @lru_cache(maxsize=256)
-def evidence_without_bulk(usual: int, whole: bool, windows: int, rate: float) -> Floats:
-    """``required_evidence`` of a column without a visible bulk."""
+def evidence_without_bulk(usual: int, windows: int, rate: float) -> Floats:
+    """``required_evidence`` of a column without a visible bulk, but for distance one."""
     k = np.arange(CELLS)
     far = np.minimum(np.abs(k - usual), CELLS - 1)
     evidence = places(CELLS, windows, rate * RATES.no_bulk_factor)[far] + RATES.no_bulk_slope * np.maximum(k - usual, 0)
-    if whole:
-        evidence[OCTAVES] = min(evidence[OCTAVES], math.log(windows / (rate * RATES.distance_one)))
     evidence.flags.writeable = False
-    return evidence
+    return np.asarray(evidence)
 
 
 @lru_cache(maxsize=256)

@@ -93,6 +93,8 @@ class Ends(NamedTuple):
     """Cells (side, octave) that should be counted again: the rows that they may hold would change the answer."""
     likely: bool
     """Whether some of them are more likely to hold rows than not."""
+    expected: Floats
+    """Rows of each octave that the tails predict, both sides together."""
     guessed: bool
     """Whether no count besides that of the center is significant."""
 
@@ -119,9 +121,10 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     if found is None:
         at = 0.0 if column.center_is_noise else column.center
         doubtful = np.array([column.possible(side, 0.0, np.zeros(CELLS)) > 0 for side in (0, 1)]) & (not column.center_is_noise)
-        return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False, True)
+        none = np.zeros(CELLS)
+        return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False, none, True)
     sides, posteriors, (up, down), places, _, guessed = found
-    rows, noise = column.rows, column.noise
+    rows = column.rows
     bias, variance, canceled = _bias_of_pairs(column, found)
     near = sum(s.body_moment(2) for s in sides) / rows
     square = up.square + down.square[:, None] + near
@@ -152,7 +155,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         bias_variance=float(variance[i, j]),
         first=(float(up.first[j]) + sides[0].body_moment(1) / rows, float(down.first[i]) + sides[1].body_moment(1) / rows),
         square=(float(up.square[j]) + sides[0].body_moment(2) / rows, float(down.square[i]) + sides[1].body_moment(2) / rows),
-        blur=noise.std / rows * max(s.scale for s in sides),
+        blur=max(p.noise.std * s.scale for p, s in zip(posteriors, sides, strict=True)) / rows,
         realized=float(up.realized[j] + down.realized[i]),
         doubt_below=float(low),
         doubt_above=float(high),
@@ -160,6 +163,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         open_high=no_mean[0] > RULES.no_mean or column.is_unresolved or guessed,
         doubtful=doubtful,
         likely=bool(likely.any()),
+        expected=outside[0][2] + outside[1][2],
         guessed=guessed,
     )
 

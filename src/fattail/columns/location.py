@@ -115,12 +115,17 @@ DENSE_GRID = LocationGrid(digits=7, fine=4096)
 """Few stages, used when each is expensive: twice the digits for an eighth more of epsilon."""
 
 
-def log_weight(exponent: Floats) -> Floats:
+def log_weight(exponent: Floats, width: float = GRID.width) -> Floats:
     """Log of the public weight of an octave: largest at everyday magnitudes, and finite for all."""
-    return np.asarray(-2.0 * np.log1p(((exponent - GRID.everyday) / GRID.width) ** 2))
+    return np.asarray(-2.0 * np.log1p(((exponent - GRID.everyday) / width) ** 2))
 
 
-def missed(cells: NDArray[Any], rank: int) -> NDArray[Any]:
+def few_bits(numbers: Any) -> Any:
+    """Ranks and weights as multiples of 2^-20, so that sums with counts are exact and a row moves a score by at most one."""
+    return np.floor(numbers * 2.0**20) / 2.0**20
+
+
+def missed(cells: NDArray[Any], rank: float) -> NDArray[Any]:
     """For each cell, in the order of values: the number of rows between it and the cell that holds a rank."""
     through = np.cumsum(cells)
     return np.asarray(np.maximum(0, np.maximum(through - cells - rank, rank - through)))
@@ -131,11 +136,13 @@ def signed_counts(data: PrivateData, center: Floats) -> NDArray[Any]:
     return log_totals(data, center, OCTAVE_GRID)
 
 
-def grid_codes(columns: NDArray[np.intp], low: Floats, step: Floats, size: int) -> Callable[[Block], NDArray[np.int16]]:
+def grid_codes(
+    columns: NDArray[np.intp], low: Floats, step: Floats, size: int, with_y: bool = False
+) -> Callable[[Block], NDArray[np.int16]]:
     """Cells of some columns, which may repeat: ``size`` cells of width ``step`` from ``low`` on, one before and one after."""
 
     def codes(block: Block) -> NDArray[np.int16]:
-        rows = block.dense
+        rows = block.table(with_y)
         everything = np.array_equal(columns, np.arange(rows.shape[1]))
         return _kernels.grid_cells(rows if everything else np.take(rows, columns, axis=1), low, step, size)
 
@@ -143,7 +150,14 @@ def grid_codes(columns: NDArray[np.intp], low: Floats, step: Floats, size: int) 
 
 
 def find_locations(
-    curator: Curator, stages: tuple[TopK, ...], data: PrivateData, grid: LocationGrid = GRID, check: Noise | None = None
+    curator: Curator,
+    stages: tuple[TopK, ...],
+    data: PrivateData,
+    grid: LocationGrid = GRID,
+    check: Noise | None = None,
+    *,
+    with_y: bool = False,
+    gaps: bool = False,
 ) -> tuple[Floats, Floats]:
     """Center of each column, and the width of the cell that it stands for.
 
@@ -157,6 +171,10 @@ def find_locations(
     check : Laplace or Gaussian, optional
         Planned release of the number of rows in the cell of each column after the second stage. Only columns with many rows
         in that cell are refined further.
+    with_y : bool
+        Whether the response is located too, as the last column.
+    gaps : bool
+        Whether cells of the table may be missing (NaN). Their rows are left out of the middle then.
 
     Notes
     -----
@@ -164,26 +182,34 @@ def find_locations(
     each column and stage. The grids are public, or depend on the selections before. Replacing a row moves each number of rows
     of ``check`` by at most one. Proof: ``location.proof.md``.
     """
-    shape, magnitudes = (data.d, 2 * (grid.edges.size + 1)), grid.magnitudes
-    counts = totals(data, shape, lambda block: _kernels.magnitude_cells(block.dense, *magnitudes))
-    low, high = _first(curator, stages[0], counts, data.n, grid)
+    d, magnitudes = data.d + with_y, grid.magnitudes
+    shape = d, 2 * (grid.edges.size + 1)
+    # Every grid counts missing cells in its cell 0.
+    missing = totals(data, (d, 2), lambda block: ~np.isnan(block.table(with_y)))[:, 0] if gaps else np.zeros(d, dtype=np.int64)
+    rank = (data.n - missing) / 2 if gaps else np.full(d, data.n // 2)
+    counts = totals(data, shape, lambda block: _kernels.magnitude_cells(block.table(with_y), *magnitudes))
+    counts[:, 0] -= missing
+    low, high = _first(curator, stages[0], counts, rank, grid)
     active = high > low  # a cell of exactly zero is not refined
     for k, stage in enumerate(stages[1:]):
         chosen = np.flatnonzero(active)
-        for _ in range(data.d - chosen.size):
+        for _ in range(d - chosen.size):
             curator.waive(stage)
         width = (high - low)[chosen]
         first, step = low[chosen] - grid.margin * width, (1 + 2 * grid.margin) * width / grid.fine
         shape = chosen.size, grid.fine + 2
-        counts = totals(data, shape, grid_codes(chosen, first, step, grid.fine)) if chosen.size else np.zeros(shape)
-        cells = np.array([_middle_cell(curator, stage, column, data.n) for column in counts], dtype=np.intp)
+        counts = totals(data, shape, grid_codes(chosen, first, step, grid.fine, with_y)) if chosen.size else np.zeros(shape)
+        counts[:, 0] -= missing[chosen]
+        cells = np.array(
+            [_middle_cell(curator, stage, *column) for column in zip(counts, rank[chosen], strict=True)], dtype=np.intp
+        )
         low[chosen], high[chosen] = first + step * cells, first + step * (cells + 1)
         if check is not None and k == 0:
-            active &= _is_narrow(curator, check, counts[np.arange(chosen.size), cells + 1], chosen, data)
+            active &= _is_narrow(curator, check, counts[np.arange(chosen.size), cells + 1], chosen, data.n, d)
     return np.array([roundest(a, b) for a, b in zip(low, high, strict=True)]), high - low
 
 
-def _first(curator: Curator, stage: TopK, counts: NDArray[Any], n: int, grid: LocationGrid) -> tuple[Floats, Floats]:
+def _first(curator: Curator, stage: TopK, counts: NDArray[Any], rank: NDArray[Any], grid: LocationGrid) -> tuple[Floats, Floats]:
     """Cells on the logarithmic grid."""
     edges = grid.edges
     upper = np.append(edges[1:], 2 * edges[-1])
@@ -191,28 +217,28 @@ def _first(curator: Curator, stage: TopK, counts: NDArray[Any], n: int, grid: Lo
     first, last = grid.candidates
     weight, zero = log_weight(np.log2(edges)), grid.zero + grid.digits * math.log(2)
     weight = np.concatenate((weight[::-1], [zero], weight))[first]
-    weight = np.rint(weight * curator.noise(stage) * 2.0**20) / 2.0**20  # multiples of 2^-20, so that sums with counts are exact
+    weight = few_bits(weight * curator.noise(stage))
     chosen = np.empty(len(counts), dtype=np.intp)
     for j, (above, below) in enumerate(counts.reshape(-1, 2, edges.size + 1)):
         cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
         cells = np.add.reduceat(cells, first)
-        chosen[j] = curator.select(stage, Bounded(-missed(cells, n // 2), 1.0, "linf") + weight)[0]
+        chosen[j] = curator.select(stage, Bounded(-missed(cells, rank[j]), 1.0, "linf") + weight)[0]
     return low[first[chosen]], high[last[chosen]]
 
 
-def _middle_cell(curator: Curator, stage: TopK, counts: NDArray[Any], n: int) -> int:
+def _middle_cell(curator: Curator, stage: TopK, counts: NDArray[Any], rank: float) -> int:
     """The cell of a uniform grid that holds the middle rank; the first and last counts are of what lies outside."""
-    return int(curator.select(stage, Bounded(-missed(counts, n // 2)[1:-1], 1.0, "linf"))[0])
+    return int(curator.select(stage, Bounded(-missed(counts, rank)[1:-1], 1.0, "linf"))[0])
 
 
 def _is_narrow(
-    curator: Curator, check: Noise, inside: NDArray[Any], columns: NDArray[np.intp], data: PrivateData
+    curator: Curator, check: Noise, inside: NDArray[Any], columns: NDArray[np.intp], n: int, d: int
 ) -> NDArray[np.bool_]:
     """Whether the cell of each column may hold so many rows that it should be refined."""
-    rows = np.zeros(data.d)
+    rows = np.zeros(d)
     rows[columns] = inside
-    noisy, noise = release_counts(curator, check, rows, data.d)
-    return np.asarray(noisy + noise.threshold(GRID.narrow_evidence) > GRID.narrow * data.n)
+    noisy, noise = release_counts(curator, check, rows, d)
+    return np.asarray(noisy + noise.threshold(GRID.narrow_evidence) > GRID.narrow * n)
 
 
 def release_counts(curator: Curator, mechanism: Noise, counts: NDArray[Any], moved: int) -> tuple[Floats, CountNoise]:

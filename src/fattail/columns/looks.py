@@ -2,8 +2,9 @@
 
 A first look counts the rows of every octave around the center. A second look counts again, with fresh noise:
 
+- all rows far beyond the visible ones, in one count, if there are enough rows;
 - all octaves, if no rows are visible besides a point mass;
-- single octaves that may hold rows, if those rows would change the answer;
+- single octaves that may hold rows, if those rows would change the answer, and all far ones if the one count shows rows;
 - the parts of the last octave, if many rows lie in it, since they may end abruptly (``closer.py``).
 
 Second looks take their budget from the release that follows them. Where none is needed, that release gets the whole budget.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from fattail.columns.closer import find_hard_ends, noise_of_all
 from fattail.columns.description import CELLS, NOT_YET, ColumnDescription
 from fattail.columns.ends import Ends, choose_ends
-from fattail.columns.evidence import CountNoise
+from fattail.columns.evidence import CountNoise, FarRows
 from fattail.columns.location import (
     GRID,
     OCTAVE_GRID,
@@ -56,6 +57,12 @@ class LookRules:
     split."""
     least_tails: float = 0.1
     """Tails are not counted again if less than this fraction would be left for the second counts."""
+    far: float = 0.08
+    """The same for one count of all rows far beyond the visible ones."""
+    far_rows: float = 3000.0
+    """They are counted if, by the whole following release, the noise of all counts would be below one in so many rows."""
+    gap: int = 2
+    """Number of octaves between the last visible one and the first of these rows."""
     inside: int = 16
     """Number of octaves below the resolution of a center that are counted one by one."""
     beyond: int = 24
@@ -109,10 +116,19 @@ class OctaveCounts:
         return self._released(curator, mechanism, np.ones_like(self._counted))
 
     def released_cells(self, curator: Curator, mechanism: Noise, cells: NDArray[np.bool_]) -> tuple[Floats, CountNoise]:
-        """Noisy counts of some cells, marked in ``cells`` of shape (columns, 2, CELLS); zero elsewhere."""
-        marked = np.concatenate((np.zeros((len(cells), 1), dtype=np.bool_), cells.reshape(len(cells), -1)), axis=1)
-        noisy, noise = self._released(curator, mechanism, marked)
-        return noisy[:, 1:].reshape(cells.shape), noise
+        """Noisy counts of some cells, marked in ``cells`` of shape (columns, 2, CELLS), and of the center if all are; else zero.
+
+        Of shape (columns, 1 + 2 CELLS), the center first.
+        """
+        everything = np.asarray(cells.all(axis=(1, 2)))
+        marked = np.concatenate((everything[:, None], cells.reshape(len(cells), -1)), axis=1)
+        return self._released(curator, mechanism, marked)
+
+    def released_beyond(self, curator: Curator, mechanism: Noise, start: NDArray[np.intp]) -> tuple[Floats, CountNoise]:
+        """Noisy number of rows of each column from an octave on, both sides together; of no row if it is ``CELLS``."""
+        octaves = self._table[:, 1:].reshape(len(start), 2, CELLS).sum(axis=1)
+        beyond = np.where(np.arange(CELLS) >= start[:, None], octaves, 0).sum(axis=1)
+        return release_counts(curator, mechanism, beyond, int(np.sum(start < CELLS)))
 
     def _released(self, curator: Curator, mechanism: Noise, marked: NDArray[np.bool_]) -> tuple[Floats, CountNoise]:
         """Noisy counts of the marked cells; octaves that are counted with others are zero."""
@@ -169,8 +185,11 @@ def describe(curator: Curator, plan: DescriptionPlan, data: PrivateData) -> tupl
     counts = OctaveCounts(data, center, resolution)
     noisy, noise = counts.released(curator, plan.counts)
     second = NOT_YET if plan.looks_again else None
+    others = None if data.count_noise else noise
     columns = [
-        ColumnDescription(data.n, float(c), float(w), float(cells[0]), cells[1:].reshape(2, CELLS), noise, second).recentered()
+        ColumnDescription(
+            data.n, float(c), float(w), float(cells[0]), cells[1:].reshape(2, CELLS), noise, second, others=others
+        ).recentered()
         for c, w, cells in zip(center, resolution, noisy, strict=True)
     ]
     return columns, counts
@@ -190,7 +209,7 @@ def settle_ends(
     ----------
     curator : Curator
     release : Laplace or Gaussian
-        Planned with three parts: the release that follows, and two second looks.
+        Planned with four parts: the release that follows, the count of far rows, and two second looks.
     data : PrivateData
     columns, counts
         As ``describe`` returns them.
@@ -205,25 +224,54 @@ def settle_ends(
     ends = [choose_ends(column, unit()) for column in columns]
     if any(column.second is None for column in columns):
         return columns, ends
+    described, columns = columns, _with_far_rows(curator, release, columns, ends, counts)
+    ends = _chosen_again(described, columns, ends, unit())
     unseen = np.array([e.guessed or not e.seen for e in ends])
     tails = LOOKS.tails - _relative_budget(curator, release, columns)
     biased = np.array([e.bias_variance > (LOOKS.biased * unit() * (e.high - e.low)) ** 2 for e in ends]) & ~unseen
     biased &= tails > LOOKS.least_tails
     again = np.array([e.doubtful for e in ends]) | (unseen | biased)[:, None, None]
+    shown = np.array([c.far is not None and c.far.shown for c in columns])
+    for cells, column in zip(again, columns, strict=True):
+        if column.far is not None and (column.far.shown or cells[:, column.far.start :].any()):
+            cells[:, column.far.start :] = True
     if again.any():
         # Interpolate between the fractions for columns of one kind.
-        likely = np.array([e.likely for e in ends]) & ~(unseen | biased)
+        likely = (shown | np.array([e.likely for e in ends])) & ~(unseen | biased)
         kinds = ((unseen, LOOKS.unseen), (biased, tails), (likely, LOOKS.likely), (~(unseen | biased | likely), LOOKS.doubtful))
         look = curator.split(release, "second look", float(sum(kind.mean() * fraction for kind, fraction in kinds)))
         noisy, noise = counts.released_cells(curator, look, again)
         counted = [
-            c.counted_again(cells, values[cells], noise) if cells.any() else c
+            c.counted_again(cells, values[1:].reshape(cells.shape)[cells], noise, float(values[0]) if cells.all() else None)
+            if cells.any()
+            else c
             for c, cells, values in zip(columns, again, noisy, strict=True)
         ]
         ends = _chosen_again(columns, counted, ends, unit())
         columns = counted
     found = find_hard_ends(curator, release, data, columns)
     return found, _chosen_again(columns, found, ends, unit())
+
+
+def _with_far_rows(
+    curator: Curator, release: Noise, columns: list[ColumnDescription], ends: list[Ends], counts: OctaveCounts
+) -> list[ColumnDescription]:
+    """Count all rows far beyond the visible ones of each column at once, if a small part of the budget shows few of them.
+
+    A single octave shows rows only if its count is larger than that of many empty octaves may be. One count of all is one test.
+    Columns in which neither this count nor that of an octave shows rows stay as they are.
+    """
+    if noise_of_all(curator, release, len(columns)).scale * LOOKS.far_rows > columns[0].rows:
+        return columns
+    start = np.array([c.far_start(LOOKS.gap) for c in columns])
+    if (start == CELLS).all():
+        return columns
+    noisy, noise = counts.released_beyond(curator, curator.split(release, "far rows", LOOKS.far), start)
+    far = [FarRows(int(k), float(v - e.expected[k:].sum()), noise) for k, v, e in zip(start, noisy, ends, strict=True)]
+    return [
+        replace(c, far=f) if f.start < CELLS and (f.shown or e.doubtful[:, f.start :].any()) else c
+        for c, f, e in zip(columns, far, ends, strict=True)
+    ]
 
 
 def _chosen_again(before: list[ColumnDescription], now: list[ColumnDescription], ends: list[Ends], unit: float) -> list[Ends]:

@@ -91,7 +91,7 @@ def plan_mean(n: int, d: int, epsilon: float, delta: float) -> tuple[Description
     looks = tuple(TopK(name, (location / stages) ** power / (8 * d if pure else 2), count=d) for name in names)
     checked = noise("rows in cells", check**power / 2) if check else None
     description = DescriptionPlan(looks, noise("counts", counts**power / 2), grid, looks_again, checked)
-    return description, noise("mean", mean**power / 2, parts=3)
+    return description, noise("mean", mean**power / 2, parts=4)
 
 
 def _warn_of_few_rows(n: int, rows: float, multiplier: float) -> None:

@@ -90,7 +90,8 @@ def fit_tails(column: ColumnDescription, release_noise: float) -> TwoTails | Non
     for k, (side, hidden) in enumerate(zip(sides, unseen, strict=True)):
         within = side.body_moment(2) / side.scale**2 / column.rows**2 + TINY
         known = max((column.reach((1 - k,)) or 0) - places[k], 0)
-        posteriors.append(Posterior.of(side.cells, column.rows, column.noise, release_noise, within, hidden, known))
+        noise = column.noise_from(k, places[k] - NEAR)
+        posteriors.append(Posterior.of(side.cells, column.rows, noise, release_noise, within, hidden, known))
     least = [p.least * s.scale**2 for p, s in zip(posteriors, sides, strict=True)]
     tails = []
     for k, (side, posterior) in enumerate(zip(sides, posteriors, strict=True)):
