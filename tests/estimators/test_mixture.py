@@ -239,3 +239,68 @@ def test_useless_answers_are_announced(E):
 def test_useful_answers_are_not(E):
     _, data = problem(E, n=20_000)
     E(epsilon=1.0, random_state=1).fit(*data)
+
+
+HOSTILE = {
+    "rare ones": lambda rng, n: (rng.random(n) < 0.05).astype(float),
+    "mostly zeros": lambda rng, n: np.where(rng.random(n) < 0.9, 0.0, np.exp(6 + rng.standard_normal(n))),
+    "years": lambda rng, n: rng.integers(2012, 2021, n).astype(float),
+    "1e9 +- 3": lambda rng, n: 1e9 + 3 * rng.standard_normal(n),
+    "constant": lambda rng, n: np.full(n, 7.0),
+    "other unit": lambda rng, n: 3e-5 + 1e-6 * rng.standard_normal(n),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize(
+    ("E", "missing"), [(DPMixtureOfRegressions, 0.0), (DPMissingCovariateRegression, 0.0), (DPMissingCovariateRegression, 0.6)]
+)
+def test_regressions_with_a_column_of_any_kind(E, missing, kind):
+    """A column that says nothing of the response has a coefficient near zero in its unit, and does not disturb the others."""
+    rng = np.random.default_rng(11)
+    beta, (X, y) = problem(E, n=20_000, d=2, seed=12)
+    column = HOSTILE[kind](rng, len(y))
+    there = np.where(rng.random(len(y)) < missing, np.nan, column)
+    found = E(random_state=1).fit(np.column_stack([X, there]), y).coef_
+    assert min(np.linalg.norm(found[:2] - beta), np.linalg.norm(found[:2] + beta)) < 0.03
+    assert abs(found[2]) * column.std() < 0.05
+
+
+@pytest.mark.parametrize("level", [2016.0, 1e6, 1e9])
+def test_two_lines_around_any_level(level):
+    beta, (X, y) = problem(DPMixtureOfRegressions, n=20_000, d=2, seed=13)
+    model = DPMixtureOfRegressions(random_state=1).fit(X, y + level)
+    assert min(np.linalg.norm(model.coef_ - beta), np.linalg.norm(model.coef_ + beta)) < 0.03
+    assert abs(model.offset_ - level) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("covariance_type", "kind"),
+    [
+        *(("spherical", kind) for kind in ("years", "1e9 +- 3", "constant")),
+        *(("diag", kind) for kind in ("years", "1e9 +- 3", "constant", "other unit")),
+    ],
+)
+def test_clusters_beside_a_column_of_any_kind(covariance_type, kind):
+    """Two clusters in two columns are found, and the mean of the third column too."""
+    errors = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        label = rng.choice(2, 20_000, p=[0.6, 0.4])
+        column = HOSTILE[kind](rng, label.size)
+        X = np.column_stack([4.0 * label[:, None] + rng.standard_normal((label.size, 2)), column])
+        model = DPGaussianMixture(n_components=2, covariance_type=covariance_type, random_state=seed).fit(X)
+        found = model.predict(X)
+        errors.append(min(np.mean(found == label), np.mean(found != label)))
+        spread = column.std() or 2.0  # of a constant, as large as that of the others
+        assert abs(model.weights_ @ model.means_[:, 2] - column.mean()) < 0.2 * spread
+    assert max(errors) < 0.01
+
+
+def test_clusters_far_from_zero_with_few_rows():
+    rng = np.random.default_rng(14)
+    for seed in range(3):
+        label = rng.choice(2, 5000, p=[0.6, 0.4])
+        X = 100 + 3.0 * label[:, None] + rng.standard_normal((5000, 3))
+        model = DPGaussianMixture(n_components=2, covariance_type="spherical", epsilon=0.5, random_state=seed).fit(X)
+        assert np.abs(np.sort(model.means_[:, 0]) - [100, 103]).max() < 0.5

@@ -84,7 +84,6 @@ def log_totals(
     center: NDArray[np.float64],
     grid: tuple[int, int, int],
     fold: Fold | None = None,
-    columns: NDArray[np.intp] | None = None,
 ) -> NDArray[Any]:
     """Exact numbers of rows (of persons) per column, sign and magnitude of ``x - center``; private.
 
@@ -92,24 +91,21 @@ def log_totals(
     ----------
     data : PrivateData
     center : array of shape (d,)
-        Public.
+        Public. With a number more than there are columns, the response is counted as a last column.
     grid : tuple of int
         Lowest exponent, number of bins and steps per octave (`fattail._kernels.log_edges`).
     fold : Fold, optional
-    columns : array of int, optional
-        The columns that ``center`` refers to; all by default.
 
     Returns
     -------
     array of shape (d, 2, bins)
         As `totals`. Entry ``[j, 0]`` counts ``x >= center``, entry ``[j, 1]`` the rest.
     """
-    shape = (center.size, 2, grid[1])
+    shape, with_y = (center.size, 2, grid[1]), center.size > data.d
     unit = PARTS if data.has_several_rows else 1
 
     def partial(block: Block) -> NDArray[np.int64]:
-        V = block.X if columns is None else block.X[:, columns]
-        V = np.ascontiguousarray(V.toarray() if hasattr(V, "toarray") else V)
+        V = np.ascontiguousarray(block.table(with_y))
         out = np.zeros(shape, dtype=np.int64)
         if block.starts is None:
             _kernels.column_log_histogram(V, center, *grid, out)

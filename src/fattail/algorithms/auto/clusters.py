@@ -26,6 +26,7 @@ from fattail import _kernels
 from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.em_units import LatentUnits, project_rows
 from fattail.algorithms.registry import registered
+from fattail.columns import CountNoise
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Gram, symmetric
 from fattail.robust.histogram import Histogram
@@ -88,9 +89,12 @@ class ClusterConstants:
     """Least gain in log-likelihood per row over one normal for which a direction is used."""
     widest: float = 1.5
     """Largest width of K clusters along a direction, over its spread and times K: with more, all rows would be in one cell."""
-    line_noise: float = 2.0
-    map_noise: float = 3.0
-    """Standard deviations of the noise that a count must exceed to be used, on lines and on the map."""
+    line_evidence: float = 2.0
+    map_evidence: float = 4.5
+    """Evidence that a count must have to be used, on lines and on the map. Noise alone has it with probability ``exp(-evidence)``
+    at most, in each cell. Weak evidence is enough, because a small false count moves no cluster far."""
+    one_value: float = 0.9
+    """A line with more than this share of the rows in one cell shows no clusters: the column is mostly one value."""
     least_width: float = 0.1
     """Least width of a cluster over the spread, for the size of cells."""
     rows_per_cell: float = 10.0
@@ -156,7 +160,7 @@ def gaussian_clusters(curator: Curator, data: PrivateData, K: int, covariance_ty
         Spherical clusters are fitted in the columns' common unit, diagonal ones in each column's own unit.
     """
     c, d, spherical = CONSTANTS, data.d, covariance_type == "spherical"
-    units = LatentUnits(d, c.units, centered=True)
+    units = LatentUnits.planned(curator, data.n, d, c.units)
     gram, lines, cells = Gaussian("second moments", c.gram), Gaussian("line histograms", c.lines), Gaussian("map", c.map)
     lift = Gaussian("means on the map", c.lift)
     early = Gaussian("early EM steps", c.early, count=c.early_steps)
@@ -269,7 +273,8 @@ def _separating_directions(
     bounded = Histogram(c.line_cells, candidates.shape[1]).counts(data, codes)
     noise = curator.noise(release, bounded.sensitivity)
     counts = curator.release(release, bounded)
-    gain, width = np.transpose([_line_gain(np.where(line > c.line_noise * noise, line, 0.0), K) for line in counts])
+    least = CountNoise(noise, laplace=False).threshold(c.line_evidence)
+    gain, width = np.transpose([_line_gain(np.where(line > least, line, 0.0), K) for line in counts])
     chosen: list[Floats] = []
     widths: list[float] = []
     for _ in range(min(max(K - 1, 1), d, c.most_directions)):
@@ -296,7 +301,7 @@ def _cell_centers(cells: int) -> Floats:
 def _line_gain(counts: Floats, K: int) -> tuple[float, float]:
     """Gain in log-likelihood of K clusters over one normal on a line, and their width relative to the spread."""
     points = _cell_centers(CONSTANTS.line_cells)[:, None]
-    if np.count_nonzero(counts) <= K:
+    if np.count_nonzero(counts) <= K or counts.max() > CONSTANTS.one_value * counts.sum():
         return 0.0, 1.0
     share = counts / counts.sum()
     variance = float(share @ (points[:, 0] - share @ points[:, 0]) ** 2)
@@ -326,7 +331,7 @@ def _map(
     noise = curator.noise(release, bounded.sensitivity)
     counts = curator.release(release, bounded)[0]
     points = np.stack(np.meshgrid(*map(_cell_centers, shape), indexing="ij"), axis=-1).reshape(-1, len(shape))
-    keep = counts > c.map_noise * noise
+    keep = counts > CountNoise(noise, laplace=False).threshold(c.map_evidence)
     if keep.sum() < 2 * K:
         warn_utility("the noise hides the clusters: more rows, a larger epsilon or fewer components are needed")
         keep = np.argsort(-counts)[: 2 * K]

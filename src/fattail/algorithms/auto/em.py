@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail.algorithms.parts.em import InBall, LatentFit, Schedule, mixture_start, radius_factor, regressions_start, run
 from fattail.algorithms.parts.em_models import Terms, missing_terms, mixture_terms, regressions_terms
-from fattail.algorithms.parts.em_units import LatentUnits, column_moments, response, whitener
+from fattail.algorithms.parts.em_units import LatentUnits, clipped_means, column_moments, response, whitener
 from fattail.algorithms.registry import registered
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.rows.data import Block, PrivateData
@@ -47,6 +47,8 @@ class EMConstants:
         Largest excess of a squared residual that counts for the noise level, over the noise level.
     units, centered_units : float
         Share of the budget for units, and where columns have a center too.
+    means : float
+        Share of the means of columns that have a center.
     start : float
         Share of the release that starts the fit.
     moments : float
@@ -60,6 +62,7 @@ class EMConstants:
     excess: float
     units: float
     centered_units: float = 0.0
+    means: float = 0.0
     start: float = 0.0
     moments: float = 0.0
     cut: float = math.inf
@@ -68,7 +71,14 @@ class EMConstants:
 # Shares of a model add up to one, those of its schedule included.
 CLUSTERS = EMConstants(Schedule(4, 4, 0.2, 0.62, step=1.2, averaged=4), ball=1.05, excess=4.0, units=0.04, start=0.14)
 REGRESSIONS = EMConstants(
-    Schedule(8, 5, 0.2, 0.47, step=1.3, averaged=5), ball=0.9, excess=6.0, units=0.06, centered_units=0.1, start=0.2, moments=0.07
+    Schedule(8, 5, 0.2, 0.47, step=1.3, averaged=5),
+    ball=0.9,
+    excess=6.0,
+    units=0.06,
+    centered_units=0.07,
+    means=0.03,
+    start=0.2,
+    moments=0.07,
 )
 MISSING = EMConstants(
     Schedule(9, 5, 0.24, 0.46, step=1.1, averaged=5), ball=1.2, excess=6.0, units=0.1, centered_units=0.12, moments=0.12, cut=2.0
@@ -117,10 +127,14 @@ def mixture_of_regressions(curator: Curator, data: PrivateData, noise_scale: flo
     c, d, schedule = REGRESSIONS, data.d, REGRESSIONS.schedule
     bounding = InBall(c.ball * radius_factor(curator, data), c.excess)
     known = None if noise_scale is None else noise_scale**2
-    units = LatentUnits(d + 1, c.centered_units if fit_intercept else c.units, fit_intercept)
+    share = c.centered_units if fit_intercept else c.units
+    units = LatentUnits.planned(curator, data.n, d + 1, share, fit_intercept)
+    means = tuple(Gaussian("column means", c.means) for _ in range(fit_intercept))
     gram, start = Gaussian("covariate moments", c.moments), Gaussian("spectral start", c.start)
-    curator.plan(*units.mechanisms, gram, start, *schedule.mechanisms)
+    curator.plan(*units.mechanisms, *means, gram, start, *schedule.mechanisms)
     center, scale = units.release(curator, data)
+    for release in means:
+        center = clipped_means(curator, release, data, center, scale)
     W = whitener(curator, gram, data, center[:d], scale[:d])
     offset, size = float(center[d]), float(scale[d])
 
@@ -157,10 +171,11 @@ def missing_covariates(curator: Curator, data: PrivateData, noise_scale: float |
     c, d, schedule = MISSING, data.d, MISSING.schedule
     bounding = InBall(c.ball * radius_factor(curator, data), c.excess)
     known = None if noise_scale is None else noise_scale**2
-    units = LatentUnits(d + 1, c.centered_units if fit_intercept else c.units, fit_intercept)
+    share = c.centered_units if fit_intercept else c.units
+    units = LatentUnits.planned(curator, data.n, d + 1, share, fit_intercept)
     moments = Gaussian("covariate moments", c.moments)
     curator.plan(*units.mechanisms, moments, *schedule.mechanisms)
-    center, scale = units.release(curator, data)
+    center, scale = units.release(curator, data, gaps=True)
     middle, spread, power = column_moments(curator, moments, data, center, scale, fit_intercept)
     offset = float(middle[d])
 

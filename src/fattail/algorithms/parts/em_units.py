@@ -1,6 +1,7 @@
 """Private units of EM: centers, scales and correlations of the columns.
 
-All of them are released; each is a selection on a public grid or a mean of rows in a ball.
+All of them are released; each is a selection on a public grid (``columns/location.py``, ``parts/scale.py``) or a mean of rows in
+a ball.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fattail import _kernels
 from fattail._tools.numbers import TINY
-from fattail.algorithms.parts.scale import magnitude_quantile
-from fattail.privacy import Curator, Gaussian, Mechanism, TopK
+from fattail.algorithms.parts.scale import column_units
+from fattail.columns import find_locations
+from fattail.columns.location import LocationGrid
+from fattail.privacy import Curator, Gaussian, TopK, gaussian_multiplier
 from fattail.robust import Ball, Gram, symmetric
 from fattail.rows.data import Block, PrivateData
 
@@ -45,23 +49,29 @@ def response(block: Block) -> Floats:
     return np.asarray(block.y, dtype=np.float64)
 
 
-def stacked(block: Block, columns: int) -> Floats:
-    """Covariates, and the response as last column if there is one more."""
-    return np.column_stack([block.X, response(block)]) if columns > block.X.shape[1] else np.asarray(block.X, dtype=np.float64)
-
-
 @dataclass(frozen=True)
 class LatentUnitConstants:
     """Numbers of the units, set by hand in the first version; ``benchmarks/tuning/vary.py units`` varies them."""
 
-    sizes_share: float = 0.35
-    centers_share: float = 0.3
-    spreads_share: float = 0.35
-    """Division of the budget of units if columns are centered: sizes, centers, sizes around the centers."""
+    location: float = 0.5
+    """Part of the budget of units that the location takes if columns are centered; their sizes get the rest."""
+    digits: int = 3
+    """Of the first grid of the location: with few rows there is one stage, and finer or coarser grids are worse then."""
+    missed: float = 1e-4
+    """Probability at most that a stage of the location misses a column of one value, if there are several stages."""
+    most_stages: int = 5
+    """Of the location: enough for all digits of a double."""
     center_radius: float = 2.0
     """Radius of the ball of the centers' mean, in sizes times the root of the number of columns."""
     center_clip: float = 3.0
-    """Value, in sizes, at which a cell is clipped before."""
+    """Distance from the location, in sizes, at which a cell is clipped before."""
+    quantiles: tuple[float, float] = (0.5, 0.85)
+    """Range of the quantile of distances from the location that gives the size. A high one allows for clusters far from a larger
+    one. ..."""
+    clear: float = 15.0
+    """... So many times the noise of the selection must lie beyond it."""
+    usual_width: float = 8.0
+    """Octaves around everyday numbers within which sizes usually are."""
     gram_radius: float = 1.2
     """Radius of second moments, in sizes times the root of the number of columns."""
     least_variance: float = 0.05
@@ -80,63 +90,62 @@ class LatentUnitConstants:
     most_variance: float = 20.0
     """Largest variance in squared sizes."""
 
+    @property
+    def grid(self) -> LocationGrid:
+        return LocationGrid(digits=self.digits)
+
 
 CONSTANTS = LatentUnitConstants()
 
 
 @dataclass(frozen=True)
 class LatentUnits:
-    """Private center and octave of the size of each column (the response is the last one).
+    """Private center and scale of each column; the response, if there is one, is the last column.
 
-    With a center: the size of ``|x|``, a mean clipped at twice that, then the size of
-    ``|x - center|``. Without: the first alone.
+    The center is the location of the column (``fattail.columns``), which costs the same for 1e9 +- 3 as for 0 +- 1. The scale is
+    that of the rows away from it, so a column that is mostly one number has the scale of its other numbers.
     """
 
     columns: int
-    share: float
-    centered: bool
-    quantile: float = 0.5
+    stages: tuple[TopK, ...]
+    """Of the location; none if columns are not centered."""
+    sizes: TopK
+
+    @classmethod
+    def planned(cls, curator: Curator, n: int, columns: int, share: float, centered: bool = True) -> LatentUnits:
+        """Public arithmetic: as many stages of the location as the rows allow."""
+        c = CONSTANTS
+        location = c.location * share if centered else 0.0
+        # n epsilon of a single stage; of several ones, this over the root of their number.
+        rows = 2 * n / gaussian_multiplier(curator.epsilon, curator.delta) * math.sqrt(location / columns)
+        count = min(max(int((rows / c.grid.stage(c.missed)) ** 2), 1), c.most_stages) if centered else 0
+        stages = tuple(TopK(f"location {k + 1}", location / count, count=columns) for k in range(count))
+        return cls(columns, stages, TopK("column sizes", share - location, count=columns))
 
     @property
-    def mechanisms(self) -> tuple[Mechanism, ...]:
-        if not self.centered:
-            return (TopK("column sizes", self.share, count=self.columns),)
-        return (
-            TopK("column sizes", CONSTANTS.sizes_share * self.share, count=self.columns),
-            Gaussian("column centers", CONSTANTS.centers_share * self.share),
-            TopK("column spreads", CONSTANTS.spreads_share * self.share, count=self.columns),
-        )
+    def mechanisms(self) -> tuple[TopK, ...]:
+        return (*self.stages, self.sizes)
 
-    def release(self, curator: Curator, data: PrivateData) -> tuple[Floats, Floats]:
-        center = np.zeros(self.columns)
-        sizes, *rest = self.mechanisms
-        scale = self._octaves(curator, sizes, data, center)
-        if rest:
-            centers, spreads = rest
-            assert isinstance(centers, Gaussian)
-            clip, edge = (
-                Ball(radius=CONSTANTS.center_radius * math.sqrt(self.columns), scale=scale),
-                CONSTANTS.center_clip * scale,
-            )
-            center = curator.release(
-                centers,
-                clip.mean(data, lambda b: (np.clip(stacked(b, self.columns), -edge, edge), None), width=self.columns),
-            )
-            scale = self._octaves(curator, spreads, data, center)
-        return center, scale
+    def release(self, curator: Curator, data: PrivateData, gaps: bool = False) -> tuple[Floats, Floats]:
+        """Centers and scales; ``gaps`` says that cells may be missing."""
+        c, center = CONSTANTS, np.zeros(self.columns)
+        if self.stages:
+            center = find_locations(curator, self.stages, data, c.grid, with_y=self.columns > data.d, gaps=gaps)[0]
+        q = float(np.clip(1 - c.clear * curator.noise(self.sizes) / data.n, *c.quantiles))
+        usual = np.full(self.columns, 2.0**c.grid.everyday)
+        units = column_units(curator, self.sizes, data, center, usual, c.usual_width, q) / ndtri((1 + q) / 2)
+        return center, np.array([bounded_size(size) for size in units])
 
-    def _octaves(self, curator: Curator, selection: Mechanism, data: PrivateData, center: Floats) -> Floats:
-        assert isinstance(selection, TopK)
-        d = data.d
 
-        def size(j: int) -> float:
-            def values(block: Block) -> Floats:
-                column = block.X[:, j] if j < d else response(block)
-                return np.asarray(np.abs(column - center[j]))
+def clipped_means(curator: Curator, release: Gaussian, data: PrivateData, center: Floats, scale: Floats) -> Floats:
+    """Mean of each column, the response included, clipped around its center."""
+    edge = CONSTANTS.center_clip * scale
 
-            return magnitude_quantile(curator, selection, data, values, self.quantile)
+    def rows(block: Block) -> tuple[Floats, None]:
+        return np.clip(block.table(with_y=True) - center, -edge, edge), None
 
-        return np.array([bounded_size(size(j)) for j in range(self.columns)])
+    ball = Ball(radius=CONSTANTS.center_radius * math.sqrt(center.size), scale=scale)
+    return np.asarray(center + curator.release(release, ball.mean(data, rows, width=center.size)))
 
 
 def whitener(curator: Curator, release: Gaussian, data: PrivateData, center: Floats, scale: Floats) -> Floats:
@@ -165,7 +174,7 @@ def column_moments(
     squares, observed, means = (math.sqrt(weight) for weight in (c.second_weight, c.seen_weight, c.first_weight))
 
     def rows(block: Block) -> tuple[Floats, None]:
-        Z = (stacked(block, columns) - center) / scale
+        Z = (block.table(with_y=True) - center) / scale
         seen = ~np.isnan(Z)
         Z = np.where(seen, np.clip(Z, -c.cell_clip, c.cell_clip), 0.0)
         square = project_rows(np.where(seen, Z * Z - 1.0, 0.0), second) / second
