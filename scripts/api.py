@@ -40,7 +40,7 @@ def members(cls: Any) -> list[str]:
 
 
 def of_estimator(entry: catalog.Entry) -> Iterator[str]:
-    model = catalog.load(entry.name)(random_state=0, **entry.example)
+    model = catalog.load(entry.name)(random_state=0, **{"epsilon": 50.0, **entry.example})  # so that attributes show
     yield f"class {entry.name}"
     yield from (f"    parameter {name}={value.default!r}" for name, value in inspect.signature(type(model)).parameters.items())
     with warnings.catch_warnings():

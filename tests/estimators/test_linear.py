@@ -175,6 +175,11 @@ def units(X, share, seed):
     return center_and_scale(curator, release, PrivateData(X), False)
 
 
+def test_noise_alone_is_no_spread_of_any_column():
+    """The stated rate, ``columns.FALSE``, is of all columns together."""
+    assert not any(np.any(np.isfinite(units(np.zeros((500, 20)), 0.1, seed)[1])) for seed in range(50))
+
+
 def test_the_scale_of_a_zero_inflated_column_covers_its_octaves():
     rng = np.random.default_rng(4)
     X = np.where(rng.random((40_000, 1)) < 0.08, rng.lognormal(8.8, 0.8, (40_000, 1)), 0.0)
@@ -497,3 +502,11 @@ def test_intervals_of_rare_labels_hold_what_short_steps_leave():
         model = DPLogisticRegression(epsilon=1.0, random_state=seed).fit(X, y)
         covered.append(np.abs(model.coef_[0] - slopes) <= 2 * model.standard_errors_)
     assert np.mean(covered) >= 0.93
+
+
+def test_more_groups_than_a_step_has_rows_are_refused_before_the_charge():
+    X, y = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12.0)
+    budget = Budget(9.0, 1e-3)
+    with pytest.raises(ValueError, match="need 36 rows or more, got 12"):
+        DPLinearRegression(method="median_of_means", splitting=True, groups=3, ledger=budget).fit(X, y)
+    assert not budget.history

@@ -50,7 +50,7 @@ def test_more_columns_than_moments_can_show_are_fitted(law, n, d, least):
     assert min(scores(law, n, d)) > least
 
 
-def test_few_rows_are_fitted_along_directions_with_finite_intervals():
+def test_few_rows_have_finite_intervals():
     covered = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -59,7 +59,7 @@ def test_few_rows_are_fitted_along_directions_with_finite_intervals():
         model = DPLinearRegression(epsilon=1.0, random_state=seed).fit(X, 50 + X @ beta + rng.normal(size=3_000))
         assert np.all(np.isfinite(model.standard_errors_)) and np.isfinite(model.intercept_standard_error_)
         covered.append(np.mean(np.abs(model.coef_ - beta) <= 2 * model.standard_errors_))
-    assert has_many_columns(3_000, 20, 1.0, 1e-6) and not moments_are_noise(3_000, 20, 1.0, 1e-6)
+    assert not has_many_columns(3_000, 20, 1.0, 1e-6)
     assert np.mean(covered) >= 0.9
 
 
@@ -76,7 +76,7 @@ def test_a_far_row_cannot_predict_what_no_row_showed():
     assert np.abs(model.predict(1e9 * X[:50])).max() < 50 * np.abs(y).max()
 
 
-@pytest.mark.parametrize(("n", "d"), [(900, 12), (900, 60)], ids=["with moments", "without moments"])
+@pytest.mark.parametrize(("n", "d"), [(900, 28), (900, 60)], ids=["with moments", "without moments"])
 def test_hostile_rows_never_exceed_a_declared_sensitivity(n, d):
     assert has_many_columns(n, d, 2.0, 1e-5) and moments_are_noise(n, d, 2.0, 1e-5) == (d == 60)
     data = dummies(np.random.default_rng(2), n, d)

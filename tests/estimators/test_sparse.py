@@ -5,12 +5,15 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fattail
 from fattail import DPSparseClassifier, DPSparseRegressor, UtilityWarning, audit
+from fattail.algorithms.parts.linear_rows import LinearFit
 from fattail.algorithms.parts.support_fit import SupportFit
-from fattail.algorithms.parts.support_joint import columns_are_alike
+from fattail.algorithms.parts.support_joint import columns_are_alike, without_noise
 from fattail.columns.units import ColumnUnits
 from fattail.losses import Logistic
 
@@ -50,24 +53,55 @@ def test_fuzz_auto(cls, sparsity):
 
 
 def test_fuzz_most_columns():
-    """Most columns are asked for, so all are fitted along directions."""
+    """Most columns are asked for, so all are fitted by cheap steps."""
     X, y, _ = problem(DPSparseRegressor)
     estimator = DPSparseRegressor(sparsity=11, random_state=1)
     assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=5, seed=3) <= 1
-    assert "direction: gradient 1" in {release.name for release in estimator.privacy_.releases}
+    assert "fit: descent: gradient 2" in {release.name for release in estimator.privacy_.releases}
 
 
-def test_all_columns_are_fitted_rather_than_chosen_where_most_are_asked_for():
-    """Before, the relative error was 0.5."""
-    errors = []
+@pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])
+@pytest.mark.parametrize("sparsity", ["auto", 3])
+def test_fuzz_tables(cls, sparsity):
+    """Columns in units of their own are fitted by the dense default, within the plan."""
+    X, y, _ = problem(cls)
+    X = 30.0 + X * 10.0 ** np.arange(X.shape[1])
+    estimator = cls(sparsity=sparsity, epsilon=8.0, random_state=1)
+    assert audit.fuzz(lambda X, y: estimator.fit(X, y), (X, y), trials=5, seed=3) <= 1
+    estimator.fit(X, y)
+    assert any(release.name.startswith("fit: ") for release in estimator.privacy_.releases)
+
+
+@pytest.mark.parametrize("sparsity", ["auto", 50])
+def test_all_columns_are_fitted_rather_than_chosen_where_most_are_asked_for(sparsity):
+    """Before, the relative error was 0.5, or 0.25 where the sparsity was given."""
+    errors, covered = [], []
     for seed in range(3):
         rng = np.random.default_rng(seed)
         X, beta = rng.uniform(-1, 1, (4_000, 50)), rng.normal(size=50)
         y = X @ beta + rng.standard_t(1.75, 4_000)
-        model = DPSparseRegressor(sparsity=50, epsilon=0.5, delta=1e-5, random_state=seed).fit(X, y)
+        model = DPSparseRegressor(sparsity=sparsity, epsilon=0.5, delta=1e-5, random_state=seed).fit(X, y)
         errors.append(np.linalg.norm(model.coef_ - beta) / np.linalg.norm(beta))
-        assert np.mean(np.abs(model.coef_ - beta) <= 2 * model.standard_errors_) >= 0.9
-    assert np.mean(errors) < 0.35
+        covered += list(np.abs(model.coef_ - beta) <= 2 * model.standard_errors_)
+    assert np.mean(errors) < 0.2 and np.mean(covered) >= 0.9
+
+
+@pytest.mark.parametrize("nonzero", [5, 50])
+def test_columns_that_noise_explains_leave_the_descent(nonzero):
+    """Scaled columns with tails, sparsity unknown: steps end where they should, and errors are covered."""
+    covered, errors = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, beta = rng.standard_t(4, (4_000, 50)), np.zeros(50)
+        beta[:nonzero] = np.where(rng.random(nonzero) < 0.5, 1.0, -1.0)
+        y = X @ beta + rng.standard_t(2.5, 4_000)
+        model = DPSparseRegressor(epsilon=1.0, delta=1e-5, random_state=seed).fit(X, y)
+        kept = model.support_
+        covered += list(np.abs(model.coef_[kept] - beta[kept]) <= 2 * model.standard_errors_[kept])
+        errors.append(np.linalg.norm(model.coef_ - beta) / np.linalg.norm(beta))
+        assert set(range(nonzero)) <= set(kept) and kept.size <= nonzero + 10
+        assert np.sum(np.isfinite(model.standard_errors_)) <= kept.size + 10  # most columns are not fitted in the end
+    assert np.mean(errors) < 0.08 and np.mean(covered) >= 0.85
 
 
 def test_few_rows_do_not_choose_an_absurd_size():
@@ -361,6 +395,47 @@ def test_a_far_row_of_a_table_is_not_predicted_beyond_what_showed():
     assert np.ptp(model.predict(1e6 * X)) < 100 * np.ptp(y)
     low, high = model.response_range_
     assert low < np.quantile(y, 0.01) and high > np.quantile(y, 0.99)
+
+
+@pytest.mark.parametrize("noise", [200, 500])
+def test_a_classifier_of_a_table_among_columns_of_noise(noise):
+    """Before, columns in units of their own were fitted as if somebody had scaled them: a third of the gain was lost, or all."""
+    rng = np.random.default_rng(4)
+    X, price = house_table(rng, n=8_000, noise=noise)
+    test, test_price = house_table(rng, n=8_000, noise=noise)
+    odds = (price - np.median(price)) / 2e5
+    labels, test_labels = rng.random(8_000) < expit(odds), rng.random(8_000) < expit((test_price - np.median(price)) / 2e5)
+    free = LogisticRegression(C=1e6, max_iter=1000).fit((X[:, :4] - X[:, :4].mean(axis=0)) / X[:, :4].std(axis=0), labels)
+    best = free.decision_function((test[:, :4] - X[:, :4].mean(axis=0)) / X[:, :4].std(axis=0))
+
+    def loss(z):
+        return np.mean(np.logaddexp(0.0, z) - test_labels * z)
+
+    constant = loss(np.full(8_000, np.log(labels.mean() / (1 - labels.mean()))))
+    for seed in range(3):
+        model = DPSparseClassifier(epsilon=2.0, delta=1e-5, random_state=seed).fit(X, labels.astype(int))
+        assert (constant - loss(model.decision_function(test))) / (constant - loss(best)) > 0.8
+        assert 0 in model.support_ and model.support_.size < 10
+
+
+def test_standard_errors_that_most_coefficients_contradict_do_not_empty_a_model():
+    """One wide covariance made all 23 coefficients of a fit look like noise, 8 of which explained all that could be explained."""
+    coef = np.append([2.0, -1.5, 1.0], 1e-3 * np.linspace(-1, 1, 21))
+    wide = LinearFit(coef, 0.0, 1, 25.0 * np.eye(25))
+    assert np.flatnonzero(without_noise(wide, 500, np.arange(24), None).coef).tolist() == [0, 1, 2]
+    honest = LinearFit(np.linspace(-1, 1, 24), 0.0, 1, np.eye(25))
+    assert not without_noise(honest, 500, np.arange(24), None).coef.any()
+
+
+def test_a_unit_of_few_columns_that_noise_made_does_not_make_a_table():
+    """One of the first two columns had a unit of 102 instead of 0.58, so that scaled columns were fitted as a table."""
+    rng = np.random.default_rng([2024, 1000, 5, 0])  # the first trial of benchmarks/sparse.py
+    X = (2 * rng.random((4_000, 1000), dtype=np.float32) - 1).astype(np.float32)
+    beta = np.zeros(1000)
+    beta[rng.choice(1000, 5, replace=False)] = rng.normal(size=5)
+    y = X @ beta + rng.standard_t(1.75, 4_000)
+    model = DPSparseRegressor(sparsity=5, epsilon=2.0, delta=1e-5, random_state=0).fit(X, y)
+    assert np.linalg.norm(model.coef_ - beta) < 0.5 * np.linalg.norm(beta)
 
 
 def test_one_unit_of_fifty_that_noise_made_does_not_make_a_table():

@@ -203,7 +203,11 @@ def test_columns_may_be_in_any_unit(declared):
     scaled = DPSparseRegressor(sparsity=5, epsilon=2.0, random_state=0, feature_scale=units if declared else None)
     scaled.fit(X * units, y)
     np.testing.assert_array_equal(plain.support_, scaled.support_)
-    np.testing.assert_allclose(scaled.coef_ * units, plain.coef_, rtol=0.1, atol=0.02)
+    if declared:
+        np.testing.assert_allclose(scaled.coef_ * units, plain.coef_, rtol=0.1, atol=0.02)
+    else:  # units are found again for the fit of the chosen columns, which costs a part of the budget
+        kept = scaled.support_
+        assert np.all(np.abs(scaled.coef_ - plain.coef_ / units)[kept] <= 2.5 * scaled.standard_errors_[kept])
 
 
 @pytest.mark.parametrize("cls", [DPSparseRegressor, DPSparseClassifier])

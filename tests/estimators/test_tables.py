@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from fattail import DPLinearRegression, UtilityWarning
-from fattail.algorithms.parts.joint_moments import JointFit
-from fattail.algorithms.parts.linear_rows import Frame, Problem, Target
 from fattail.algorithms.parts.support_joint import rows_look_scaled
-from fattail.losses import Squared
 from fattail.privacy import Curator, Gaussian
 from fattail.results.model_files import load_model, save_model
 from fattail.rows.data import PrivateData
@@ -152,11 +149,14 @@ def test_intervals_are_not_much_wider_than_usual_where_the_model_is_right():
 
 
 def test_predictions_add_up_to_the_total():
-    for seed in range(5):
+    """The private mean of the residuals has a noise of 0.03 deviations here, so single fits are off by twice that."""
+    off = []
+    for seed in range(12):
         X, y = table(20_000, np.random.default_rng(seed))
         y = y + 60_000 * np.random.default_rng(seed).lognormal(0, 1, y.size)
         model = DPLinearRegression(random_state=seed).fit(X, y)
-        assert abs(model.predict(X).mean() - y.mean()) < 0.05 * y.std()
+        off.append((model.predict(X).mean() - y.mean()) / y.std())
+    assert np.sqrt(np.mean(np.square(off))) < 0.05 and abs(np.mean(off)) < 0.02
 
 
 def test_confidence_sets_the_level_of_the_intervals():
@@ -189,19 +189,6 @@ def test_a_signal_in_directions_of_small_variance_is_found():
         y = X @ truth + 1 + rng.normal(size=10_000)
         missed = X @ (DPLinearRegression(epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y).coef_ - truth)
         assert np.var(missed) < 0.4 * np.var(X @ truth)
-
-
-def test_a_faint_coefficient_of_a_heavy_column_is_given_up_and_its_neighbor_takes_over():
-    problem = Problem(Target(Squared()), Frame(np.zeros(3), np.ones(3), 1.0, np.eye(4)))
-    joint = JointFit(Curator(1.0, 1e-6, random_state=0), problem, np.array([2.0, 1.0, 2.0, 1.0]))
-    joint.shape = np.eye(4) + 0.5 * np.eye(4, k=1)  # errors of neighbors go together
-    joint.error, joint.w = np.full(4, 0.01), np.array([0.1, 0.1, 0.1, 0.0])
-    joint.covariance = 0.01 * np.eye(4)
-    joint.drop(1.3, 1.5)
-    assert joint.w[0] == 0 and joint.w[2] == 0  # heavy and faint
-    assert joint.w[1] not in (0, 0.1)
-    error = joint.fit(0.0, 1).covariance
-    assert error[0, 0] > 0.01 + 0.09**2
 
 
 def test_a_row_far_beyond_what_was_seen_is_not_predicted_by_an_error(tmp_path):

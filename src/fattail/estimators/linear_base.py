@@ -234,6 +234,7 @@ class LinearModel(LinearPredictor):
 
     def _announce(self, data: PrivateData) -> None:
         super()._announce(data)
+        self._check_groups(data.n)
         if self.method == "auto" and hopeless(data.n, data.d, self.epsilon, self.delta):
             warn_utility(
                 f"{data.n:,} rows are too few for {data.d:,} columns at epsilon={self.epsilon:g}: only an intercept will be "
@@ -256,6 +257,12 @@ class LinearModel(LinearPredictor):
         if self.splitting and self.method != "auto":
             noise *= math.sqrt(Descent().n_iter if is_auto(self.n_iter) else int(self.n_iter))
         self._warn_of_noise(data, noise, MOST_NOISE[self.method])
+
+    def _check_groups(self, n: int) -> None:
+        """Refuse more groups than a step has rows."""
+        steps = self._descent().n_iter if self.splitting else 1
+        if self.method == "median_of_means" and n < steps * self.groups:
+            raise ValueError(f"groups={self.groups!r} in each of {steps} steps need {steps * self.groups} rows or more, got {n}")
 
     def _fits_along_directions(self) -> bool:
         """Whether many columns are fitted by ``fit_along_directions``."""

@@ -3,11 +3,12 @@
 How many releases it makes is decided by public arithmetic on rows, columns and budget:
 
 1. *Units* of all columns (``fattail.columns.units``).
-2. *Joint moments* of rows and residuals, two rounds (``parts/joint_moments.py``). With few rows for the columns that is all
-   but the intercept, a check that the fit is better than none, and standard errors.
-3. With more rows, the first round shows whether every direction is visible and free of very long rows, and whether residuals are
-   as large in one direction as in another. If so, its shape suits bounded Newton steps (``parts/newton.py``), and their narrow
-   clips do not move the fit. Otherwise the same budget buys two more rounds, whose clips follow from counts of residuals.
+2. *Joint moments* of rows and residuals, one round (``parts/joint_moments.py``), and closer looks at the directions that its
+   noise may hide.
+3. *Small steps* under a bound on products of rows and residuals (``parts/descent.py``). With few rows for the columns that is all
+   but the intercept, a check that the fit is better than none, and standard errors. With more rows, two small releases show
+   whether every direction is visible and free of very long rows, and whether residuals are as large in one direction as in
+   another. If so, a few bounded Newton steps take their place (``parts/newton.py``): their narrower clips do not move the fit.
 4. *Ends* of predictions (``parts/response_ends.py``).
 5. *Steps towards least squares' projection* (``parts/projection.py``): the bias of shortened rows is corrected where it exceeds
    the noise, and widens the intervals where it may be hidden by noise. Then a check that the fit is better than none.
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.algorithms.auto.many_columns import blur
+from fattail.algorithms.parts.descent import descend, planned
 from fattail.algorithms.parts.evenness import directions_are_even, residuals_are_even
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
@@ -68,19 +70,18 @@ class LeastSquaresDefaults:
     """Share for the check that the fit is better than none."""
     newton: float = 0.06
     """Blur of joint moments up to which steps can follow them."""
-    rounds: tuple[float, float] = (0.4, 0.6)
-    """Division of the budget among the rounds, where they are all."""
+    closer: float = 0.03
+    """Share of each closer look at faint directions ..."""
+    closer_looks: int = 2
+    """... and their number."""
+    moments: float = 0.2
+    """Part of the budget of moments and steps for the moments, where there is nothing else."""
     start: float = 0.2
     """Share of the round before Newton steps."""
     even: float = 0.02
     """Share of the squares of directions that decide how to go on ..."""
     sizes: float = 0.01
     """... and of the sizes of residuals along directions."""
-    heavy: float = 1.3
-    """A small coefficient is dropped if rows that no count shows may multiply the column's root mean square by at least this
-    factor."""
-    faint: float = 2.0
-    """A coefficient below this many standard errors counts as small."""
     steps: int = 6
     damping: float = 0.65
     growth: float = 2.0
@@ -106,7 +107,7 @@ def least_squares(curator: Curator, data: PrivateData, target: Target) -> Linear
     blurred = blur(data.n, data.d, curator.epsilon, curator.delta)
     columns = float(np.clip(8 * (p + UNITS.response - 1) * (multiplier / (LEAST.counts * count_sample.n)) ** 2, *LEAST.columns))
     if blurred > LEAST.newton:
-        return _from_moments(curator, data, count_sample, target, columns)
+        return fit_few_rows(curator, data, count_sample, target, columns)
     return _refined(curator, data, moment_sample, count_sample, target, columns, blurred)
 
 
@@ -117,24 +118,27 @@ def samples(curator: Curator, data: PrivateData) -> tuple[PrivateData, PrivateDa
     return moment_sample, moment_sample.part(curator.subset(n, n // max(1, n // SAMPLE_ROWS)))
 
 
-def _from_moments(curator: Curator, data: PrivateData, count_sample: PrivateData, target: Target, columns: float) -> LinearFit:
-    """Few rows for the columns: two rounds of joint moments, the intercept, a check and standard errors."""
-    checks = 0.5  # half of the usual shares for checks, so that more is left for the moments
+def fit_few_rows(curator: Curator, data: PrivateData, count_sample: PrivateData, target: Target, columns: float) -> LinearFit:
+    """Few rows for the columns: joint moments, small steps, the intercept, a check and standard errors."""
+    checks = 0.5  # half of the usual shares for checks, so that more is left for the steps
     units = _units(columns, LEAST.column_squares * checks)
-    mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard * checks)
+    mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard)
     ends = Gaussian("counts of the response", LEAST.ends)
     squares = Gaussian("squares of gradients", LEAST.squares * checks)
-    left = 1.0 - sum(m.share for m in (*units, mean, guard, ends, squares))
-    rounds = [Gaussian(f"joint moments {t + 1}", left * share) for t, share in enumerate(LEAST.rounds)]
-    curator.plan(*units, *rounds, squares, ends, guard, mean)
+    closer = Gaussian("faint directions", LEAST.closer * LEAST.closer_looks, count=LEAST.closer_looks)
+    left = 1.0 - sum(m.share for m in (*units, mean, guard, ends, squares, closer))
+    moments, steps = Gaussian("joint moments", LEAST.moments * left), planned((1 - LEAST.moments) * left)
+    curator.plan(*units, moments, closer, steps, squares, ends, guard, mean)
 
-    joint = JointFit(curator, _standardized(curator, units, count_sample, target)[0])
-    for release in rounds:
-        joint.round((release,), data, first=release is rounds[0])
+    joint = JointFit(curator, *_standardized(curator, units, count_sample, target))
+    joint.round((moments,), data, first=True)
+    for _ in range(closer.count):
+        joint.look_closer(closer, data)
+    descend(joint, steps, (data,))
     joint.measure(squares, data)
     joint.limit(ends, data)
     joint.guard(guard, data)
-    return joint.fit(joint.move_intercept(mean, data), len(rounds))
+    return joint.fit(joint.move_intercept(mean, data), 1 + steps.parts)
 
 
 def _refined(
@@ -155,20 +159,18 @@ def _refined(
     units = _units(columns, LEAST.column_squares)
     start, even = Gaussian("joint moments 1", LEAST.start), Gaussian("squares of directions", LEAST.even)
     sizes = Gaussian("sizes along directions", LEAST.sizes)
-    lengths, residuals = (
-        Gaussian("row length counts", COUNTS),
-        Gaussian("residual counts", COUNTS * (LEAST.steps + 1), count=LEAST.steps + 1),
-    )
+    closer = Gaussian("faint directions", LEAST.closer * LEAST.closer_looks, count=LEAST.closer_looks)
+    residuals = Gaussian("residual counts", COUNTS)
     mean, guard = Gaussian("mean residual", LEAST.mean, count=2), Gaussian("gain", LEAST.guard)
     ends = Gaussian("counts of the response", LEAST.ends)
     squares, counts = Gaussian("squares of gradients", LEAST.squares), LEAST.length_counts
-    left = 1.0 - sum(m.share for m in (*units, start, even, sizes, lengths, residuals, mean, ends, guard, squares)) - 3 * counts
+    fixed = (*units, start, even, sizes, closer, residuals, mean, ends, guard, squares)
+    left = 1.0 - sum(m.share for m in fixed) - 3 * counts
     wide = left * float(np.clip(LEAST.wide / blurred, *LEAST.wide_shares))
-    *steps, second_share = (wide * part / sum(LEAST.wide_parts) for part in LEAST.wide_parts)
-    second, towards = Gaussian("joint moments 2", second_share), Projection.planned(steps, counts, squares)
-    powers = LEAST.growth ** np.arange(LEAST.steps)
-    gradients = [Gaussian(f"gradient {t + 1}", float((left - wide) * a / powers.sum())) for t, a in enumerate(powers)]
-    curator.plan(*units, start, even, sizes, lengths, residuals, second, *gradients, *towards.mechanisms, ends, guard, mean)
+    *towards_shares, second_share = (wide * part / sum(LEAST.wide_parts) for part in LEAST.wide_parts)
+    towards = Projection.planned(towards_shares, counts, squares)
+    steps = planned(left - wide + second_share)
+    curator.plan(*units, start, even, sizes, closer, residuals, steps, *towards.mechanisms, ends, guard, mean)
 
     joint = JointFit(curator, *_standardized(curator, units, count_sample, target))
     joint.round((start,), moment_sample, first=True)
@@ -176,36 +178,48 @@ def _refined(
     directions_even = directions_are_even(joint, even, moment_sample)
     is_even = residuals_even and directions_even  # both are released in any case
     if is_even:
-        model = Model(curator, data, moment_sample, count_sample, joint.problem)
-        model.w = joint.full
-        model.count_lengths(lengths)
-        for t, gradient in enumerate(gradients):
-            model.count_residuals(residuals)
-            model.step(gradient, gradients[-1], LEAST.damping, count_sample if t < 2 else moment_sample if t < 3 else data)
-        joint.start_from(model.w, model.covariance(joint.left_by(LEAST.steps, LEAST.damping)), model.mean_square(LEAST.widest))
-        joint.round((second,), data, move=False)
+        for _ in range(closer.count):
+            curator.waive(closer)
+        _take_newton_steps(joint, steps, second_share, (count_sample, moment_sample, data))
     else:
-        joint.expect_far_rows()
-        curator.waive(lengths)
-        for _ in range(residuals.count - 3):
-            curator.waive(residuals)
-        for several in (gradients[:-1], (gradients[-1], second)):
-            joint.count_residuals(residuals, count_sample)
-            joint.round(several, data)
-        joint.doubt_prior(data.n)
+        for _ in range(closer.count):
+            joint.look_closer(closer, moment_sample)
+        descend(joint, steps, (count_sample, count_sample, moment_sample, data))
     joint.limit(ends, data)
     joint.move_intercept(mean, data)
     before = joint.w
     towards.apply(joint, data, directions_even)
-    if not is_even:
-        joint.drop(LEAST.heavy, LEAST.faint)
     joint.guard(guard, data, before)
     if tails_show := curator.noise(residuals, math.sqrt(2)) < LEAST.tail_noise * count_sample.n:
         joint.count_residuals(residuals, count_sample)
     else:
         curator.waive(residuals)
     intercept = joint.move_intercept(mean, data, 1.0 if tails_show else LEAST.unseen)
-    return joint.fit(intercept, 3 + len(steps) + LEAST.steps * is_even)
+    return joint.fit(intercept, 3 + len(towards.steps) + (LEAST.steps if is_even else steps.parts))
+
+
+def _take_newton_steps(
+    joint: JointFit, release: Gaussian, moments_share: float, samples: tuple[PrivateData, PrivateData, PrivateData]
+) -> None:
+    """Bounded Newton steps, then joint moments at the end, by parts of one planned release."""
+    (count_sample, moment_sample, data), curator, steps = samples, joint.curator, LEAST.steps
+
+    def part(name: str, share: float) -> Gaussian:
+        return curator.split(release, name, share / release.share)
+
+    moments, lengths = part("joint moments 2", moments_share), part("row length counts", COUNTS)
+    residuals = [part(f"residual counts {t + 1}", COUNTS) for t in range(steps)]
+    powers = LEAST.growth ** np.arange(steps)
+    shares = (release.share - moments_share - (steps + 1) * COUNTS) * powers / powers.sum()
+    gradients = [*(part(f"gradient {t + 1}", float(share)) for t, share in enumerate(shares[:-1])), release]
+    model = Model(curator, data, moment_sample, count_sample, joint.problem)
+    model.w = joint.full
+    model.count_lengths(lengths)
+    for t, (gradient, counts) in enumerate(zip(gradients, residuals, strict=True)):
+        model.count_residuals(counts)
+        model.step(gradient, release, LEAST.damping, count_sample if t < 2 else moment_sample if t < 3 else data)
+    joint.start_from(model.w, model.covariance(joint.left_by(steps, LEAST.damping)), model.mean_square(LEAST.widest))
+    joint.round((moments,), data, move=False)
 
 
 def _units(counts: float, squares: float) -> tuple[Gaussian, ...]:
@@ -213,11 +227,11 @@ def _units(counts: float, squares: float) -> tuple[Gaussian, ...]:
     return (*rounds, Gaussian("column squares", squares, count=LEAST.looks))
 
 
-def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> tuple[Problem, Floats]:
-    """The problem in private units, where columns without a visible spread have an infinite scale; how heavy columns may be."""
+def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> tuple[Problem, float]:
+    """The problem in private units, where columns without a visible spread have an infinite scale; how heavy the response is."""
     found = find_units(curator, units[:-1], data, True)
     for _ in range(units[-1].count):
         found = widen(curator, units[-1], data, found)
     level, size, reach = found.response
     frame = Frame(found.center[:-1], found.scale[:-1], 1.0, np.eye(data.d + 1))
-    return Problem(target, frame, level, size if math.isfinite(size) else 1.0, reach), found.heavy
+    return Problem(target, frame, level, size if math.isfinite(size) else 1.0, reach), float(found.heavy[-1])

@@ -1,7 +1,8 @@
 """``auto`` for linear models: no declared bounds, raw columns in any unit.
 
-Plain least squares is in ``auto/least_squares.py``, with many columns for the rows in ``auto/many_columns.py``. Robust and
-logistic models, and models with a penalty, a ball or no intercept, take Newton steps (`auto_linear`):
+Plain least squares is in ``auto/least_squares.py``, with many columns for the rows in ``auto/many_columns.py``, plain logistic
+regression in ``auto/labels.py``. Robust models, models with a penalty, a ball or no intercept, and labels of more than 500
+columns take Newton steps (`auto_linear`):
 
 1. *Units*, then *shape*: a private second-moment matrix of rows pulled back to a ball. Its inverse root maps rows z to u,
    in which second moments are about the identity. Rows get the weight with which they entered the matrix, so curvature in u is
@@ -14,20 +15,20 @@ All releases are Gaussian, so the composition is exact. Where the rows cannot sh
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.algorithms.auto.labels import fit_labels, share_of_positives
 from fattail.algorithms.auto.least_squares import COUNTS, least_squares, samples
 from fattail.algorithms.auto.many_columns import fit_along_directions, has_many_columns
 from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.label_scale import rescale
-from fattail.algorithms.parts.label_step import last_step
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, LinearFit, Target, Units, prepare
 from fattail.algorithms.parts.newton import MeanCorrection, Model
-from fattail.algorithms.parts.separable import Separation
 from fattail.algorithms.parts.support_fit import center, center_plan, typical
 from fattail.algorithms.registry import registered
 from fattail.losses import Huber, Logistic, Needs, Squared
@@ -40,7 +41,7 @@ Floats = NDArray[np.float64]
 
 # Constants of the Newton path were tuned on gamma, Pareto, correlated t(4) and mixed-unit features with Gaussian, t(2.5) and
 # Pareto noise. The benchmark's own laws and tables were looked at during design, so they are not held out.
-SLOPES = 0.06  # share of the curvature of labels at the last step or, with too many columns for it, of a common factor of slopes
+SLOPES = 0.06  # share of a common factor of the slopes of labels
 POSITIVES = 0.03  # budget share of the released share of positive labels
 MOST_COLUMNS, MOST_SHAPE = 0.12, 0.15  # shares at most, reached when n is small
 # Rows over the noise multiplier below which the response is not centered twice: a second selection of its size would have to
@@ -157,10 +158,8 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     n, p, logistic = data.n, data.d + 1, target.logistic
     if hopeless(n, data.d, curator.epsilon, curator.delta):
         return intercept_only(curator, data, target)
-    if isinstance(target.loss, Squared) and target.is_plain and has_many_columns(n, data.d, curator.epsilon, curator.delta):
-        return fit_along_directions(curator, data, target)
-    if isinstance(target.loss, Squared) and target.is_plain and p <= WIDEST:
-        return least_squares(curator, data, target)
+    if method := _plain_method(curator, data, target):
+        return method(curator, data, target)
     moment_sample, count_sample = samples(curator, data)
     newton = NewtonShares.of(count_sample.n, moment_sample.n, p, gaussian_multiplier(curator.epsilon, curator.delta))
     steps, damping, growth = newton.pace(logistic)
@@ -177,16 +176,12 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
         else None
     )
     positives = (Gaussian("share of positives", POSITIVES),) if logistic and target.is_plain else ()
-    curvatures = tuple(Gaussian("curvature of the last step", SLOPES) for _ in positives if p <= WIDEST)
-    separations = tuple(Separation.planned() for _ in curvatures)
-    scales = tuple(Gaussian("factor of the slopes", SLOPES) for _ in positives if p > WIDEST)
+    scales = tuple(Gaussian("factor of the slopes", SLOPES) for _ in positives)
     calibrated = tuple(Gaussian("mean prediction", POSITIVES, count=2) for _ in positives)
     fixed = [
         *units.mechanisms(p),
         lengths,
         *positives,
-        *curvatures,
-        *(m for s in separations for m in s.mechanisms),
         *scales,
         *calibrated,
         *(() if logistic else (residuals,)),
@@ -208,7 +203,7 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
     if positives:
         model.balance(share)
     model.count_lengths(lengths)
-    for t, gradient in enumerate(gradients[: -1 if curvatures else None]):
+    for t, gradient in enumerate(gradients):
         if t in renewed:
             model.reshape(units.moments)
             model.count_lengths(lengths)
@@ -219,12 +214,24 @@ def auto_linear(curator: Curator, data: PrivateData, target: Target) -> LinearFi
             model.shrink()
     for release in scales:
         rescale(model, release)
-    last = last_step(model, gradients[-1], curvatures[0], separations[0], problem, share) if curvatures else model
     for release in calibrated:
         model.calibrate(release, share)
     if wide:
         wide.apply(model)
-    return last.fit(steps)
+    return model.fit(steps)
+
+
+def _plain_method(
+    curator: Curator, data: PrivateData, target: Target
+) -> Callable[[Curator, PrivateData, Target], LinearFit] | None:
+    """The method for a mean or a probability with an intercept and without a penalty, or none: public arithmetic."""
+    if not target.is_plain or not isinstance(target.loss, (Squared, Logistic)):
+        return None
+    if target.logistic:
+        return fit_labels if data.d < WIDEST else None
+    if has_many_columns(data.n, data.d, curator.epsilon, curator.delta):
+        return fit_along_directions
+    return least_squares if data.d < WIDEST else None
 
 
 def hopeless(n: int, d: int, epsilon: float, delta: float) -> bool:
@@ -253,17 +260,6 @@ def _rough_level(curator: Curator, data: PrivateData) -> float:
     bound = ROUGH_CLIP * typical(curator, size, data, response, 0.5)
     clipped = Clip(bound=bound).mean(data, lambda block: (response(block)[:, None], None), width=1)
     return float(np.clip(curator.release(mean, clipped.to("l2"))[0], -bound, bound))
-
-
-def share_of_positives(curator: Curator, release: Gaussian, data: PrivateData) -> float:
-    """Released share of ones among labels, taken to be no closer to 0 and 1 than its noise or one row."""
-
-    def labels(block: Block) -> tuple[Floats, None]:
-        return np.asarray(block.y, dtype=np.float64)[:, None], None
-
-    mean = Clip(center=0.5, bound=0.5).mean(data, labels, width=1).to("l2")
-    least = min(max(curator.noise(release, mean.sensitivity), 1.0 / data.n), 0.5)
-    return float(np.clip(curator.release(release, mean)[0], least, 1.0 - least))
 
 
 def _parts(

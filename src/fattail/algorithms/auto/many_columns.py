@@ -38,8 +38,8 @@ class ManyColumnsDefaults:
 
     typical: float = 1.3
     """Squared length of rows over the number of columns, in the blur of joint moments (see `blur`)."""
-    blur: float = 0.12
-    """If the blur is larger, directions are more accurate than a second round of joint moments."""
+    blur: float = 0.55
+    """If the blur is larger, steps along directions are more accurate than in units of the joint moments."""
     noise: float = 0.9
     """If the blur is larger, even the first round of joint moments is useless."""
     counts: float = 0.25

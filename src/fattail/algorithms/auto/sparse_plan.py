@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fattail.algorithms.auto.many_columns import blur
+from fattail.algorithms.parts.support_descent import DEFAULTS as DESCENT
 from fattail.algorithms.parts.support_fit import center_plan
 from fattail.algorithms.parts.support_joint import most_columns
 from fattail.algorithms.parts.support_plan import SCALE, FitPlan
@@ -24,16 +25,19 @@ SCREENING, UNITS, ROUGH, FINAL = 0.42, 0.04, 0.1, 0.3
 SCREENING_AUTO, FINAL_AUTO = 0.35, 0.4
 ALL_ROUGH, ALL_FINAL = 0.2, 0.6
 ALL_ROUGH_STEPS, ALL_FINAL_STEPS = (0.15, 0.2, 0.3, 0.35), (0.1, 0.12, 0.14, 0.17, 0.2, 0.27)
-# With much noise all columns are fitted along directions: shares of gradients, of the small moments after each, and of sizes;
-# then how the first two are divided among the steps.
-ALONG, ALONG_MOMENTS, ALONG_SIZES = 0.75, 0.1, 0.03
-ALONG_STEPS, ALONG_MOMENT_STEPS = (0.11, 0.144, 0.187, 0.243, 0.316), (0.2, 0.2, 0.2, 0.2, 0.2)
-# Directions are better if the blur of joint moments (``many_columns.blur``) is larger (d = 50, n = 4000: epsilon 1 and below).
-ALONG_BLUR = 0.4
+# Numbers are fitted by steps of equal budget (``parts/support_descent.py``). On Gaussian columns with t(2.5) noise, 12 steps were
+# better than 16 or 24 below epsilon 1, and as good above.
+DESCENT_ROUGH, DESCENT_FINAL = 0.4, 0.4
+DESCENT_ROUGH_STEPS, DESCENT_FINAL_STEPS = (0.02, *6 * (0.98 / 6,)), 6 * (1 / 6,)
 # A gradient of all columns shows a direction if its noise is below this multiple of the largest gradient that residuals of one
 # size can have.
 MOST_NOISE = 0.5
+# Without a given sparsity, all columns are fitted if so many times the affordable ones are all. With d = 50, n = 4000 and epsilon
+# .5, where 17 are affordable, that halves the error for 20 columns that are not zero, and costs a third for 5.
+EASILY = 3
 ROUGH_STEPS, FINAL_STEPS = (0.3, 0.7), (0.2, 0.3, 0.5)
+# Of the fit: more than any of the possible fits makes releases.
+PARTS = 64
 # Columns to try, relative to the number that noise allows (``affordable_columns``), with and without a given sparsity.
 AFFORDABLE, AFFORDABLE_AUTO = 0.3, 0.2
 # If the budget allows more columns than are asked for, this share of the others is also fitted, and the best are kept.
@@ -73,14 +77,20 @@ class TableDefaults:
     """Shares and limits for columns in units of their own; set by hand on the tables that ``benchmarks/real_tables.py`` marks as
     tuned."""
 
-    units: float = 0.12
-    """Share of the counts for centers and scales of columns."""
+    units: tuple[float, float] = (0.12, 0.04)
+    """Shares of the counts for centers and scales of all columns, and of those that are chosen first."""
     clear: tuple[float, float] = (0.05, 0.1)
     """Units of all columns, and of chosen ones, are counted if the noise of a count is at most this share of the rows."""
-    finish: tuple[float, float, float, float] = (0.02, 0.01, 0.02, 0.02)
-    """Shares of mean squares of columns, of the check that the fit is better than none, of the intercept, of standard errors."""
-    last: float = 0.1
-    """Share of the last round, of which the number of columns is public arithmetic."""
+    finish: float = 0.07
+    """Share that is added to the last fit."""
+    fit: float = 0.2
+    """Share of the fit for which the number of columns is public arithmetic."""
+    first: float = 0.14
+    """Share of the first selection, which is the only one of a table ..."""
+    later: float = 0.28
+    """... and of the others, which columns that are alike have."""
+    few: int = 4
+    """Units of fewer columns do not say whether all are alike: one that noise made would turn scaled columns into a table."""
     rows: float = 0.005
     """Share of the count of rows that look scaled. It is compared with half of the rows, so it may be noisy."""
     screening: float = 0.06
@@ -96,24 +106,31 @@ class Plan:
 
     sizes: list[int]
     """Columns of each part."""
+    fitted: int
+    """Most columns of a table that are fitted."""
     everything: bool
-    """Whether all columns are fitted if they are alike."""
+    """Whether all columns are fitted if they are alike ..."""
+    descends: bool
+    """... and whether by many cheap steps, since second moments would be mostly noise."""
     entries: TopK
     response: tuple[Mechanism, ...]
     centers: tuple[TopK, ...]
     units: tuple[TopK, ...]
     spread: tuple[TopK, ...]
-    sizes_along: tuple[TopK, ...]
-    """Sizes of residuals and of coordinates, if all columns are fitted along directions."""
     level: tuple[Gaussian, ...]
     screens: list[TopK]
     rough: list[FitPlan]
     final: FitPlan
-    unit_rounds: list[tuple[Gaussian, ...]]
-    """Rounds of counts: one list for all columns, one for each part, or none where they would show nothing."""
+    inner: tuple[Gaussian, ...]
+    """The gradients and moments of all fits, if columns are alike: parts of ``fit``."""
+    fit: Gaussian
+    """The one release that is divided among those of whatever the fit turns out to be."""
+    unit_rounds: tuple[Gaussian, ...]
+    """Rounds of counts of all columns or of those that are chosen first, or none where they would show nothing."""
+    finds_all_units: bool
+    """Whether the units of all columns are released before any column is chosen."""
     scaled: tuple[Gaussian, ...]
     """Number of rows that look scaled."""
-    finish: tuple[Gaussian, ...]
 
     @classmethod
     def of(
@@ -129,65 +146,84 @@ class Plan:
         sparsity: int | None,
     ) -> Plan:
         n, d, numbers, told = data.n, data.d, math.isinf(loss.slope), sparsity is not None
-        size = size_share(curator, n)
+        size, raw = size_share(curator, n), intercept and own_units  # a table may have columns in units of their own
         # If most columns are asked for, choosing among them costs more than it saves.
-        asked = (sparsity or 0) if numbers and intercept and gradient_noise(curator, n, d) < MOST_NOISE else 0
-        everything = 2 * max(k, asked) >= d
+        clear = numbers and intercept and gradient_noise(curator, n, d) < MOST_NOISE
+        everything = 2 * max(k, (sparsity or 0) if clear else 0) >= d or (not told and numbers and EASILY * k >= d)
         k = d if everything else k
-        parts = 1 if everything else min(5 if 2 * k <= most else 3, k)
-        sizes = [k // parts + (q < k % parts) for q in range(parts)]
+        fitted = most_columns(n, gaussian_multiplier(curator.epsilon, curator.delta) / math.sqrt(TABLES.fit) / loss.curvature)
+        sizes, shares = _selections(k, 1 if everything else min(5 if 2 * k <= most else 3, k), d, told)
+        if raw and not told and not everything and fitted < k:
+            sizes, shares = _first_and_later(k, fitted)
         # If the budget is too small for a unit of each column, they share one.
-        measured = own_units and selection_noise(curator, UNITS, k) < n / 12
+        measured = own_units and not numbers and selection_noise(curator, UNITS, k) < n / 12
         # A center may be any number, a unit is near the typical one: a center needs less noise.
         centered = measured and intercept and selection_noise(curator, UNITS, k) < n / 40
-        # If few columns are left out, the fit needs the budget more than the selection does.
-        screening = (SCREENING if told else SCREENING_AUTO) * min(1.0, max(0.5, math.log(d / k) / 4))
-        unit_rounds = _unit_rounds(curator, n, d, sizes) if numbers and intercept and own_units else []
-        along = 2 * asked >= d and blur(n, d, curator.epsilon, curator.delta) > ALONG_BLUR
-        names = ("column squares", "gain", "mean residual", "squares of gradients")
-        screens = [TopK(f"columns, part {q + 1}", screening * m / k, k=m) for q, m in enumerate(sizes)]
+        unit_rounds, of_all = _unit_rounds(curator, n, d, sizes[0]) if raw else ((), False)
+        is_table_shown = bool(unit_rounds)
+        screens = [TopK(f"columns, part {q + 1}", share, k=m) for q, (share, m) in enumerate(zip(shares, sizes, strict=True))]
         if everything:
-            fitted = most_columns(n, gaussian_multiplier(curator.epsilon, curator.delta) / math.sqrt(TABLES.last))
-            screens = [TopK("columns", TABLES.screening, k=fitted)] if unit_rounds and fitted < d else []
+            screens = [TopK("columns", TABLES.screening, k=fitted)] if is_table_shown and fitted < d else []
+        descends = everything and numbers and blur(n, d, curator.epsilon, curator.delta) > DESCENT.blur
+        looks = 3 if descends else len(sizes)
+        rough, final = _fits(len(sizes), everything, descends, told, size, TABLES.finish if is_table_shown else 0.0)
+        inner = (*(gradient for plan in rough for gradient in plan.gradients), *final.values)
         return cls(
             sizes,
+            fitted,
             everything,
+            descends,
             typical_plan(curator, n),
             center_plan(loss, size) if intercept else (),
             (TopK("center of a column", UNITS, count=k),) if centered else (),
             (TopK("unit of a column", UNITS, count=k),) if measured else (),
-            (TopK("scale of residuals", parts * size, count=parts),) if numbers else (),
-            (TopK("sizes of residuals and along a direction", ALONG_SIZES, count=2 * len(ALONG_STEPS)),) if along else (),
-            (Gaussian("level of residuals", parts * SCALE / 4, count=parts),) if numbers and intercept and screens else (),
+            (TopK("scale of residuals", looks * size, count=looks),) if numbers else (),
+            (Gaussian("level of residuals", len(sizes) * SCALE / 4, count=len(sizes)),)
+            if numbers and intercept and screens
+            else (),
             screens,
-            [FitPlan.rough("direction", ALONG, ALONG_STEPS)]
-            if along
-            else [FitPlan.rough("rough fit", ALL_ROUGH, ALL_ROUGH_STEPS)]
-            if everything
-            else [FitPlan.rough(f"rough fit {q + 1}", ROUGH / parts, ROUGH_STEPS) for q in range(parts)],
-            FitPlan.measured("fit", ALONG_MOMENTS, ALONG_MOMENT_STEPS, size)
-            if along
-            else FitPlan.measured("fit", ALL_FINAL, ALL_FINAL_STEPS, size)
-            if everything
-            else FitPlan.measured("fit", FINAL if told else FINAL_AUTO, FINAL_STEPS, size),
-            unit_rounds,
-            (Gaussian("rows that look scaled", TABLES.rows),) if unit_rounds else (),
-            tuple(Gaussian(name, share) for name, share in zip(names, TABLES.finish, strict=True)) if unit_rounds else (),
+            rough,
+            final,
+            inner,
+            Gaussian("fit", sum(m.share for m in inner), parts=PARTS),
+            # The labels' fit finds the units of the chosen columns itself; before, only those of all columns are of use.
+            unit_rounds if of_all or (numbers and (everything or sizes[0] >= TABLES.few)) else (),
+            of_all,
+            (Gaussian("rows that look scaled", TABLES.rows),) if is_table_shown else (),
         )
 
     def __iter__(self) -> Iterator[Mechanism]:
-        yield from (self.entries, *self.response, *self.centers, *self.units, *self.spread, *self.sizes_along, *self.level)
+        yield from (self.entries, *self.response, *self.centers, *self.units, *self.spread, *self.level)
         yield from self.screens
-        for fit in (*self.rough, self.final):
-            yield from fit
-        for rounds in self.unit_rounds:
-            yield from rounds
-        yield from (*self.scaled, *self.finish)
+        yield from (*self.final.sizes, self.fit)
+        yield from (*self.unit_rounds, *self.scaled)
 
-    @property
-    def finds_all_units(self) -> bool:
-        """Whether the units of all columns are released before any column is chosen."""
-        return len(self.unit_rounds) == 1 < len(self.sizes) or (self.everything and bool(self.unit_rounds))
+
+def _selections(k: int, parts: int, d: int, told: bool) -> tuple[list[int], list[float]]:
+    """Columns and budget of each of several selections of about as many columns."""
+    # If few columns are left out, the fit needs the budget more than the selection does.
+    share = (SCREENING if told else SCREENING_AUTO) * min(1.0, max(0.5, math.log(d / k) / 4))
+    sizes = [k // parts + (q < k % parts) for q in range(parts)]
+    return sizes, [share * m / k for m in sizes]
+
+
+def _first_and_later(k: int, first: int) -> tuple[list[int], list[float]]:
+    """Columns and budget of a first selection, which is all that a table has, and of two later ones."""
+    rest = k - first
+    sizes = [m for m in (first, rest - rest // 2, rest // 2) if m]
+    return sizes, [TABLES.first, *(TABLES.later * m / max(rest, first) for m in sizes[1:])]
+
+
+def _fits(parts: int, everything: bool, descends: bool, told: bool, size: float, more: float) -> tuple[list[FitPlan], FitPlan]:
+    """The rough fits and the last one, for columns that are alike; the last one has a share of ``more``."""
+    if descends:
+        first = FitPlan.rough("descent", DESCENT_ROUGH, DESCENT_ROUGH_STEPS)
+        return [first], FitPlan.measured("fit", DESCENT_FINAL + more, DESCENT_FINAL_STEPS, size)
+    if everything:
+        first = FitPlan.rough("rough fit", ALL_ROUGH, ALL_ROUGH_STEPS)
+        return [first], FitPlan.measured("fit", ALL_FINAL + more, ALL_FINAL_STEPS, size)
+    rough = [FitPlan.rough(f"rough fit {q + 1}", ROUGH / parts, ROUGH_STEPS) for q in range(parts)]
+    return rough, FitPlan.measured("fit", (FINAL if told else FINAL_AUTO) + more, FINAL_STEPS, size)
 
 
 def shows_no_scale(budget: Budgeted, n: int) -> bool:
@@ -206,19 +242,17 @@ def size_share(curator: Budgeted, n: int) -> float:
     return min(MOST_ENTRY, max(SCALE, (CLEAR * selection_noise(curator, 1.0) / n) ** 2))
 
 
-def _unit_rounds(curator: Curator, n: int, d: int, sizes: list[int]) -> list[tuple[Gaussian, ...]]:
-    """Rounds of counts for all columns and the response if their noise is small enough; otherwise for each part; otherwise
-    none."""
+def _unit_rounds(curator: Curator, n: int, d: int, chosen: int) -> tuple[tuple[Gaussian, ...], bool]:
+    """Rounds of counts for all columns and the response if their noise is small enough; otherwise for so many chosen ones;
+    otherwise none. And whether they are for all columns."""
 
     def noise(width: int, share: float) -> float:
         return gaussian_multiplier(curator.epsilon, curator.delta) * math.sqrt(2 * width / (share * max(COUNTS.shares))) / n
 
-    def rounds(name: str, share: float) -> tuple[Gaussian, ...]:
-        return tuple(Gaussian(f"{name}, round {t + 1}", share * part) for t, part in enumerate(COUNTS.shares))
+    def rounds(share: float) -> tuple[Gaussian, ...]:
+        return tuple(Gaussian(f"column counts, round {t + 1}", share * part) for t, part in enumerate(COUNTS.shares))
 
-    if noise(d + 1, TABLES.units) <= TABLES.clear[0]:
-        return [rounds("column counts", TABLES.units)]
-    share = TABLES.units / len(sizes)
-    if noise(sizes[0] + 1, share) > TABLES.clear[1]:
-        return []
-    return [rounds(f"column counts, part {q + 1}", share) for q in range(len(sizes))]
+    every, few = TABLES.units
+    if noise(d + 1, every) <= TABLES.clear[0]:
+        return rounds(every), True
+    return (rounds(few) if noise(chosen + 1, few) <= TABLES.clear[1] else ()), False

@@ -49,8 +49,9 @@ from fattail.algorithms.parts.linear_rows import (
     Units,
     prepare,
 )
-from fattail.algorithms.parts.scale import column_medians, column_scales
+from fattail.algorithms.parts.scale import column_scales
 from fattail.algorithms.registry import registered
+from fattail.columns import DENSE_GRID, find_locations
 from fattail.losses import OWN
 from fattail.privacy import Curator, Gaussian, SmoothNoise, TopK
 from fattail.privacy.smooth_gaussian import SmoothGaussian
@@ -95,7 +96,7 @@ def trimmed_mean(curator: Curator, data: PrivateData, moment: float = 2.0, momen
         share = SELECTION**2 / 8 if d == 1 else SELECTION
         selections = TopK("location", share, count=d), TopK("scale", share, count=d)
         curator.plan(*selections, release)
-        center = column_medians(curator, selections[0], data)
+        center = find_locations(curator, selections[:1], data, DENSE_GRID)[0]
         typical = column_scales(curator, selections[1], data, center)
         reach = np.abs(center) + 64 * typical
     else:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
+from fattail.columns.evidence import CountNoise
 from fattail.privacy import Curator, Gaussian
 from fattail.robust.histogram import Histogram
 from fattail.rows.data import Block, PrivateData
@@ -29,10 +30,12 @@ FINE = 32  # uniform cells of the later rounds, and one beyond either end
 TAIL = 0.15  # the spread is half the distance between this quantile and its mirror image
 ROUNDS = 4
 PRECISE_NOISE = 0.005  # noise of counts, as a share of the rows, below which another count is not worth a pass
+FALSE = 0.01  # probability that noise alone is taken for rows in some octave of some column
 LIKELY_OCTAVES = 20  # octaves of a hidden column with a lower threshold, because they are more likely than the others
 
-# The next three were set by hand in the first versions; benchmarks/regression.py measures what they change.
-VISIBLE = 1.5  # standard deviations of the noise below which the count of a uniform cell is set to zero
+# The next ones were set by hand in the first versions; benchmarks/regression.py measures what they change.
+# Evidence (``columns/evidence.py``) below which the count of a uniform cell is set to zero, and that of rows between quantiles.
+VISIBLE, SURE = 1.125, 4.5
 MOST_THRESHOLD = 1.5  # multiple of the rows; if a count must exceed even that to be visible, no column will be
 CERTAIN_SHARE = 0.6  # the next round counts only in cells that certainly hold this share of the rows; below 1 - 2 TAIL
 LEAST_COUNT = 1e-9  # least divisor of a position within a cell: far below one row, so that it acts on empty cells only
@@ -42,18 +45,12 @@ _EDGES = np.ldexp(1.0, np.arange(LOW, HIGH + 1, 1 << SHIFT))
 _EDGES = np.concatenate([-_EDGES[::-1], _EDGES])
 
 
-def table(block: Block, with_y: bool) -> Floats:
-    """Rows of a block as a dense array, with the response as a last column if asked."""
-    X = np.asarray(block.X.toarray() if hasattr(block.X, "toarray") else block.X, dtype=np.float64)
-    return np.column_stack([X, np.asarray(block.y)]) if with_y else X
-
-
 def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
     """Whether even all rows in one cell would not exceed the noise, so that every column gets an infinite scale.
 
     Public arithmetic on what `center_and_scale` would compare if it had this share of the budget.
     """
-    return _noise_threshold(LIKELY_OCTAVES * width) * multiplier * math.sqrt(ROUNDS / share * 2 * width) > MOST_THRESHOLD * n
+    return _threshold(multiplier * math.sqrt(ROUNDS / share * 2 * width), LIKELY_OCTAVES * width) > MOST_THRESHOLD * n
 
 
 def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, with_y: bool) -> tuple[Floats, Floats]:
@@ -66,28 +63,28 @@ def center_and_scale(curator: Curator, release: Gaussian, data: PrivateData, wit
     noise = curator.noise(release, math.sqrt(2 * width))
 
     def octave(block: Block) -> Cells:
-        return _kernels.octave_cells(table(block, with_y), LOW, SHIFT, _CELLS)
+        return _kernels.octave_cells(block.table(with_y), LOW, SHIFT, _CELLS)
 
     coarse = curator.release(release, Histogram(2 * _CELLS + 1, width).counts(data, octave))
     # The threshold excludes all empty cells: a false one could be off by many orders of magnitude.
-    seen = np.where(coarse > _noise_threshold(coarse.size) * noise, coarse, 0.0)
+    seen = np.where(coarse > _threshold(noise, coarse.size), coarse, 0.0)
     for j in np.flatnonzero(seen.sum(axis=1) < data.n / 2):
-        seen[j] = max(seen[j], _significant_run(coarse[j], noise, _noise_threshold(coarse.size)), key=np.sum)
+        seen[j] = max(seen[j], _significant_run(coarse[j], noise, coarse.size), key=np.sum)
 
     def count_cells(spans: Floats) -> tuple[Floats, Floats]:
         low = spans[:, 0]
         step = np.maximum((spans[:, 1] - low) / FINE, np.ldexp(1.0, LOW - 8))
 
         def cell(block: Block) -> Cells:
-            return _kernels.grid_cells(table(block, with_y), low, step, FINE)
+            return _kernels.grid_cells(block.table(with_y), low, step, FINE)
 
         counts = curator.release(release, Histogram(FINE + 2, width).counts(data, cell))
         return counts, low[:, None] + step[:, None] * np.arange(-1, FINE + 2)
 
     def measure(counts: Floats, edges: Floats) -> tuple[Floats, Floats]:
-        center, scale = np.zeros(width), np.empty(width)
+        center, scale, weak = np.zeros(width), np.empty(width), _least(noise, VISIBLE)
         for j in range(width):
-            center[j], scale[j] = _center_and_spread(edges[j], np.where(counts[j] < VISIBLE * noise, 0.0, counts[j]), data.n / 4)
+            center[j], scale[j] = _center_and_spread(edges[j], np.where(counts[j] < weak, 0.0, counts[j]), data.n / 4)
             scale[j] = max(scale[j], _atom_spread(center[j], seen[j], coarse[j], noise, data.n))
             if scale[j] < 2.0 ** (LOW + 2) or not seen[j].any():
                 scale[j] = math.inf  # constant, or too few rows differ to be visible
@@ -120,39 +117,44 @@ def _count_hidden_again(
     """
 
     def octave(block: Block) -> Cells:
-        return _kernels.octave_cells(table(block, with_y)[:, hidden], LOW, SHIFT, _CELLS)
+        return _kernels.octave_cells(block.table(with_y)[:, hidden], LOW, SHIFT, _CELLS)
 
     counts = curator.release(release, Histogram(2 * _CELLS + 1, len(hidden)).counts(data, octave))
     noise = curator.noise(release, math.sqrt(2 * len(hidden)))
-    height = np.full(counts.shape[1], _noise_threshold(counts.size))
-    height[_CELLS + 1 + (-LOW >> SHIFT)] = _noise_threshold(LIKELY_OCTAVES * len(hidden))
+    least = np.full(counts.shape[1], _threshold(noise, counts.size))
+    least[_CELLS + 1 + (-LOW >> SHIFT)] = _threshold(noise, LIKELY_OCTAVES * len(hidden))
     for k, j in enumerate(hidden):
-        spread = _atom_spread(0.0, np.where(counts[k] > height * noise, counts[k], 0.0), counts[k], noise, data.n)
+        spread = _atom_spread(0.0, np.where(counts[k] > least, counts[k], 0.0), counts[k], noise, data.n)
         if spread > 0:
             center[j], scale[j] = 0.0, spread
 
 
 def _next_spans(counts: Floats, edges: Floats, noise: float, n: int, cells: int) -> tuple[Floats, NDArray[np.bool_]]:
     """The next spans: the cells between the outer quantiles if these surely hold most rows, otherwise the same as before."""
-    narrow = np.array([_span(e, c, VISIBLE * noise) for e, c in zip(edges, counts, strict=True)])
+    narrow = np.array([_span(e, c, _least(noise, VISIBLE)) for e, c in zip(edges, counts, strict=True)])
     between = (edges[:, :-1] >= narrow[:, :1]) & (edges[:, 1:] <= narrow[:, 1:])
-    close = (counts * between).sum(axis=1) > CERTAIN_SHARE * n + 3 * noise * math.sqrt(cells)
+    close = (counts * between).sum(axis=1) > CERTAIN_SHARE * n + _least(noise, SURE, cells)
     close &= narrow[:, 1] - narrow[:, 0] <= (cells + 0.5) * (edges[:, 1] - edges[:, 0])
     return np.where(close[:, None], narrow, edges[:, [1, -2]]), close
 
 
-def _noise_threshold(cells: int) -> float:
-    """Threshold, in standard deviations, that the noise of so many cells does not exceed."""
-    return math.sqrt(2 * math.log(cells)) + 1
+def _least(noise: float, evidence: float, cells: int = 1) -> float:
+    """Sum of counts of so many cells that is evidence of rows."""
+    return float(CountNoise(noise, laplace=False).threshold(evidence, cells))
 
 
-def _significant_run(counts: Floats, noise: float, certain: float) -> Floats:
+def _threshold(noise: float, tests: int) -> float:
+    """Count that noise alone exceeds in one of so many tests with probability at most ``FALSE``."""
+    return _least(noise, math.log(tests / FALSE))
+
+
+def _significant_run(counts: Floats, noise: float, tests: int) -> Floats:
     """Counts of the most significant run of octaves, of both signs; zeros if none is significant.
 
     A column that spreads over octaves and both signs may be visible in no single cell.
     """
     both = counts[:_CELLS][::-1] + counts[_CELLS + 1 :]
-    best, inside = certain, np.zeros(_CELLS, dtype=bool)
+    best, inside = _threshold(1.0, tests), np.zeros(_CELLS, dtype=bool)
     for length in (1, 2, 4):
         sums = np.convolve(both, np.ones(length), "valid") / (noise * math.sqrt(2 * length))
         k = int(np.argmax(sums))
@@ -200,7 +202,7 @@ def _atom_spread(center: float, seen: Floats, coarse: Floats, noise: float, n: i
         return alone
     # Nonzero rows may be spread over octaves of which few are significant, so runs of octaves are tested. A scale that is too
     # small would clip the longest rows; one that is too large costs little compared with leaving the column out.
-    best, spread = math.sqrt(2 * math.log(coarse.size * 64)) + 1.0, 0.0
+    best, spread = _threshold(1.0, coarse.size * 64), 0.0
     for length in (1, 2, 4):
         sums = np.convolve(np.where(away > 0, coarse, 0.0), np.ones(length), "valid")
         k = int(np.argmax(sums))

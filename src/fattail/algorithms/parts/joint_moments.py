@@ -20,19 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail._tools.numbers import TINY
+from fattail.algorithms.parts.curvature import Curvature
 from fattail.algorithms.parts.lengths import Lengths
 from fattail.algorithms.parts.linear_rows import LinearFit, Problem
-from fattail.algorithms.parts.posterior import beyond, posterior_step, smoothed_squares
+from fattail.algorithms.parts.posterior import OFF_DIAGONAL, beyond, posterior_step, shrunken_moments, smoothed_squares
 from fattail.algorithms.parts.response_ends import ResponseEnds, response_ends
 from fattail.privacy import Curator, Gaussian
 from fattail.robust import Ball, Clip, Gram, symmetric
 from fattail.rows.data import Block, PrivateData
 
 Floats = NDArray[np.float64]
-
-OFF_DIAGONAL = 5 / 7
-"""Noise of a released moment off the diagonal, as a multiple of that on it (``robust/gram.py``)."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +63,25 @@ class JointDefaults:
     """Largest eigenvalue of the noise, times this, up to which a direction may be one along which columns are copies."""
     forgetting: float = 0.05
     """Share of the average variance that is added to every coefficient's between rounds."""
-    shown_gain: float = 3.0
+    shown_gain: float = 4.5
     """Standard deviations of the noise that a gain, or a mean residual, must exceed where the response's unit is unknown: noise
-    does once in 740 and in 370 fits."""
+    does once in 150,000 fits. With three, two of 4,000 intercepts were tens of times as large as the responses."""
+    allowed_loss: float = 1.5
+    """Standard deviations of the noise by which the gain may be negative: with one, noise took the slopes from one fit in forty
+    whose gain is as large as its noise, with one and a half from one in 160."""
     preferred: float = 4.0
     """Standard deviations of the noise of a difference by which a more careful fit must explain more than the fit itself: noise
     alone makes it do so once in 10,000 fits. With one of the noise itself, the slopes of one fit in thirty with heavy tails were
     halved, with four of the noise itself one in 430."""
     most_gain: float = 4.0
     """Bound on a row's gain in squared residuals, in units of the response's scale squared."""
+    beyond: float = 0.5
+    """Weight of a prediction beyond the visible responses, over the bound on a gain ..."""
+    most_beyond: float = 0.02
+    """... share of them that a precise fit may have ..."""
+    surely: float = 2.0
+    """... and standard deviations of the noise by which they must exceed it. The size of residuals is that of most rows: in a
+    wild fit, a tenth of the rows was predicted at ten times their size."""
     shrunken: float = 0.5
     """Factor of the slopes of a fit that is tried instead."""
     mean_clips: tuple[float, float] = (4.0, 24.0)
@@ -92,38 +101,45 @@ class JointFit:
     curator : Curator
     problem : Problem
         Units; columns without a visible spread take no part.
-    heavy : array of shape (columns + 1,), optional
-        How many times larger a column, and the response, may be than its unit, for rows that no count shows.
+    heavy : float
+        How many times larger than its unit the response may be, for rows that no count shows.
     """
 
-    def __init__(self, curator: Curator, problem: Problem, heavy: Floats | None = None) -> None:
+    def __init__(self, curator: Curator, problem: Problem, heavy: float = 1.0) -> None:
         self.curator = curator
         self.shown = np.append(np.isfinite(problem.frame.scale), True)
         p = int(self.shown.sum())
-        heavy = np.ones(self.shown.size) if heavy is None else heavy
-        self.heavy = np.append(heavy[:-1], 1.0)[self.shown]
-        self.unseen = max(1.0, float(heavy[-1]) / DEFAULTS.heavy)
+        self.unseen = max(1.0, heavy / DEFAULTS.heavy)
         """Factor of what clipped residuals may miss, where rows that no count shows may hold most of the response."""
         self.shape, self.w, self.prior = np.eye(p), np.zeros(p), np.eye(p)
         self.unit = 1.0
         """Size of residuals, in units of the response."""
         self.radius = self.clip = 1.0
         self.error: Floats = np.eye(p)
-        """Variance of the privacy noise in each direction of u, after the last round."""
+        """Covariance of the privacy noise in units u and of residuals, after the last round or step."""
         self.doubt: Floats = np.zeros(p)
         """Noise of the curvature in each direction of u, relative to it."""
         self.observed: tuple[Floats, Floats] | None = None
         """A gradient in units of u and residuals, and the covariance of its error, that no step has used yet."""
+        self.curvature = Curvature.of(np.ones(p), np.eye(p), np.zeros((p, p)))
+        """How well the second moments in units u are known."""
         self.covariance: Floats = np.eye(p)
         """Of the coefficients: sampling and privacy noise."""
         self.residuals: Lengths | None = None
-        """Sizes of residuals in their unit, where they were counted since the last round."""
+        """Sizes of residuals in their unit, where they were counted."""
         self.sizes: Floats = np.zeros(p)
         """Covariance of standardized columns with sizes of residuals, as far as it exceeds its noise."""
         self.lost = True
         """Whether the last round left a direction whose variance does not exceed its noise."""
+        self.faint: NDArray[np.bool_] = np.ones(p, dtype=np.bool_)
+        """Directions of u whose variance hardly exceeds its noise."""
         self.unknown: Floats = np.zeros((p, p))
-        """Variance of the coefficients along directions that hardly exceed it: that of a standardized coefficient of size one."""
+        """Covariance of the coefficients that gradients do not show. After a round: a standardized coefficient of size one along
+        each faint direction."""
+        self.bound = math.inf
+        """Bound on products of rows and residuals in the steps so far, in units of both."""
+        self.overshoots = False
+        """Whether more predictions lie beyond the responses than a precise fit would have there."""
         self.ends = ResponseEnds()
         """What counts of the response show."""
         self.problem = self._with_shape(problem)
@@ -135,9 +151,10 @@ class JointFit:
     @property
     def full(self) -> Floats:
         """Coefficients of all columns and the constant."""
-        return self._full(self.w)
+        return self.expanded(self.w)
 
-    def _full(self, w: Floats) -> Floats:
+    def expanded(self, w: Floats) -> Floats:
+        """Coefficients of all columns and the constant from those of the columns that take part."""
         out = np.zeros(self.shown.size)
         out[self.shown] = w
         return out
@@ -152,9 +169,6 @@ class JointFit:
         p, n, curator = self.p, data.n, self.curator
         multiplier = 1 / math.sqrt(sum(curator.noise(release) ** -2.0 for release in releases))
         radius, clip = bounds(n, p, multiplier, DEFAULTS.first_reach if first else DEFAULTS.reach)
-        if self.residuals is not None:
-            clip = best_clip(self.residuals.excess, OFF_DIAGONAL * 2 * math.sqrt(2 * p) * radius * multiplier / n)
-            self.residuals = None
         balance = radius / clip
         bound = math.hypot(radius, balance * clip)
         problem, w, unit = self.problem, self.full, self.unit
@@ -175,7 +189,7 @@ class JointFit:
         self._move(moments[:p, :p], moments[:p, p] / balance, square, noise, balance, n, move)
 
     def count_residuals(self, release: Gaussian, data: PrivateData) -> None:
-        """Count the sizes of residuals, from which the next round chooses its clip."""
+        """Count the sizes of residuals, from which the mean residual chooses its clip."""
         problem, w, unit = self.problem, self.full, self.unit
         self.residuals = Lengths.counted(
             self.curator, release, data, lambda block: (problem.response(block) - problem.frame.predict(block, w)) / unit
@@ -183,16 +197,18 @@ class JointFit:
 
     def _move(self, gram: Floats, gradient: Floats, square: float, noise: float, balance: float, n: int, move: bool) -> None:
         p, gradient_noise, square_noise = self.p, noise / balance, noise / (OFF_DIAGONAL * balance**2)
+        gram, errors = shrunken_moments(gram, noise)
+        noise = math.sqrt(float(np.max(np.mean(errors**2, axis=1))))  # that of the direction with most of it
         values, vectors = np.linalg.eigh(gram)
         floor = noise * math.sqrt(p)  # about the largest eigenvalue of the noise
         lost = values < floor
-        self.lost, unknown = bool(lost.any()), values < DEFAULTS.unknown * floor
-        values = np.maximum(values, floor)
+        self.lost, self.faint = bool(lost.any()), values < DEFAULTS.unknown * floor
+        seen, values = values, np.maximum(values, floor)
         if not move:
             root = vectors / np.sqrt(values)
             self.observed = root.T @ gradient / math.sqrt(square), np.diag(gradient_noise**2 / (values * square) + 1 / n)
             self.shape, self.unit = root.T @ self.shape, self.unit * math.sqrt(square)
-            self._note_unknown(unknown)
+            self._note_unknown()
             return
         gram = (vectors * np.where(lost, 0.0, values)) @ vectors.T
         inverse = np.linalg.inv(self.shape)
@@ -217,20 +233,52 @@ class JointFit:
         self.shape = (vectors / np.sqrt(values)).T @ self.shape
         # What the prior takes away from a direction is as uncertain as the noise.
         shrunk = (vectors.T @ gradient) / values - vectors.T @ step
-        self.error = (old / self.unit) ** 2 * ((gradient_noise**2 + noise**2 * size) / values + values * shrunk**2)
+        self.error = np.diag((old / self.unit) ** 2 * ((gradient_noise**2 + noise**2 * size) / values + values * shrunk**2))
         self.doubt = noise * math.sqrt(p) / values
-        self._note_unknown(unknown)
+        self.curvature = Curvature.of(seen / values, (vectors / np.sqrt(values)).T, errors)
+        self._note_unknown()
 
-    def _note_unknown(self, unknown: NDArray[np.bool_]) -> None:
-        """Take over the new shape; along its ``unknown`` directions a column may be a copy of others, and any slope fits."""
+    def _note_unknown(self) -> None:
+        """Take over the new shape; along its faint directions a column may be a copy of others, and any slope fits."""
         self.problem = self._with_shape(self.problem)
-        along = self.shape[unknown] / np.linalg.norm(self.shape[unknown], axis=1, keepdims=True)
+        along = self.shape[self.faint] / np.linalg.norm(self.shape[self.faint], axis=1, keepdims=True)
         self.unknown = along.T @ along
+
+    def look_closer(self, release: Gaussian, data: PrivateData) -> None:
+        """Release the second moments of the faint directions alone. They are few and short, so there is far less noise."""
+        q, n, curator, problem, faint = int(self.faint.sum()), data.n, self.curator, self.problem, self.faint
+        if not q:
+            curator.waive(release)
+            return
+        multiplier = curator.noise(release)
+        radius, _ = bounds(n, q, multiplier, DEFAULTS.reach)
+
+        def rows(block: Block) -> tuple[Any, Floats]:
+            u = problem.frame.shaped(block)[0][:, faint]
+            return u, np.minimum(1.0, radius / np.maximum(np.sqrt(_kernels.row_dots(u, u)), TINY))
+
+        moments = symmetric(curator.release(release, Gram(radius=radius).mean(data, rows, width=q)))
+        values, vectors = np.linalg.eigh(moments)
+        noise = OFF_DIAGONAL * multiplier * math.sqrt(2) * radius**2 / n
+        floor = noise * math.sqrt(q)
+        longer = np.maximum(values, floor)
+        root = (vectors / np.sqrt(longer)).T
+        self.shape[faint] = root @ self.shape[faint]
+        self.curvature = self.curvature.renewed(np.flatnonzero(faint), values / longer, root, np.full((q, q), noise))
+        self.faint = faint.copy()
+        self.faint[faint] = values < DEFAULTS.unknown * floor
+        self._note_unknown()
 
     def start_from(self, w: Floats, covariance: Floats, square: float) -> None:
         """Continue from other coefficients of all columns, with this covariance and mean square of residuals."""
         self.w, self.prior = w[self.shown], covariance[np.ix_(self.shown, self.shown)]
         self.unit = max(math.sqrt(square), self.unit / 4)
+
+    def continue_from(self, w: Floats, covariance: Floats, hidden: Floats, unit: float) -> None:
+        """Continue from other coefficients, with these covariances in u of their error and of its part that gradients do not
+        show, and residuals of this size."""
+        self.w, self.unit, self.error = w, unit, covariance / unit**2
+        self.prior, self.unknown = (self.shape.T @ part @ self.shape for part in (covariance, hidden))
 
     @property
     def turn(self) -> Floats:
@@ -248,33 +296,9 @@ class JointFit:
     def left_by(self, steps: int, damping: float) -> Floats:
         """Variance in each direction of u that so many Newton steps may leave, where the curvature is in doubt."""
         least = damping * np.maximum(1 - self.doubt, 0.0)
-        start = (
-            self.error + np.sum((np.linalg.inv(self.shape).T @ self.prior) * np.linalg.inv(self.shape).T, axis=1) / self.unit**2
-        )
-        return np.asarray((1 - least) ** (2 * steps) * start * self.unit**2)
-
-    def expect_far_rows(self) -> None:
-        """Divide the prior scale of a coefficient by the factor by which its column may exceed its unit."""
-        self.prior = self.prior / np.outer(self.heavy, self.heavy)
-
-    def doubt_prior(self, n: int) -> None:
-        """Set the prior covariance to the noise of the last round plus the squared shrinkage, ignoring the earlier prior."""
-        self.prior = self.unit**2 * (self.shape.T * (self.error + 1 / n)) @ self.shape
-
-    def drop(self, least: float, faint: float) -> None:
-        """Give up coefficients of heavy columns that are smaller than so many standard errors, the heaviest column first.
-
-        Otherwise the prediction of a rare row far out, which no release shows, would consist of the error of such a coefficient.
-        The other coefficients move to where they are expected to be without it, by the covariance of the errors.
-        """
-        covariance = self.unit**2 * (self.shape.T * self.error) @ self.shape
-        for j in np.argsort(-self.heavy)[: int(np.sum(self.heavy > least))]:
-            if self.w[j] ** 2 < faint**2 * covariance[j, j]:
-                along = covariance[:, j] / covariance[j, j]
-                moved = along * self.w[j]
-                self.w, self.covariance = self.w - moved, self.covariance + np.outer(moved, moved)
-                self.w[j] = 0.0
-                covariance = covariance - np.outer(along, covariance[j])
+        back = np.linalg.inv(self.shape)
+        prior = np.sum((back.T @ self.prior) * back.T, axis=1) / self.unit**2
+        return np.asarray((1 - least) ** (2 * steps) * (np.diag(self.error) + prior) * self.unit**2)
 
     def limit(self, release: Gaussian, data: PrivateData) -> None:
         """Set the ends of predictions by counts of the response, if these show enough."""
@@ -295,20 +319,28 @@ class JointFit:
         problem, most, (low, high) = self.problem, DEFAULTS.most_gain, self.reach
         fits = [self.w]
         if before is not None:
-            fits += [before, (self.w + before) / 2, before * np.append(np.full(self.p - 1, DEFAULTS.shrunken), 1.0)]
-        full = [self._full(w) for w in fits]
+            fits += [before, (self.w + before) / 2] * bool(np.any(before != self.w))
+            fits += [before * np.append(np.full(self.p - 1, DEFAULTS.shrunken), 1.0)]
+        full, mark = [self.expanded(w) for w in fits], DEFAULTS.beyond * most
+        seen_low, seen_high = ((end - problem.level) / problem.size for end in problem.reach)
 
         def gain(block: Block) -> tuple[Floats, None]:
-            y = problem.response(block)
-            gains = [y**2 - (y - np.clip(problem.frame.predict(block, w), low, high)) ** 2 for w in full]
-            return np.clip(np.column_stack(gains), -most, most), None
+            y, predicted = problem.response(block), [problem.frame.predict(block, w) for w in full]
+            gains = [np.clip(y**2 - (y - np.clip(z, low, high)) ** 2, -most, most) for z in predicted]
+            beyond = (predicted[0] < seen_low) | (predicted[0] > seen_high)
+            return np.column_stack([*gains, mark * beyond]), None
 
-        bound = most * math.sqrt(len(fits))
-        gains = self.curator.release(release, Ball(radius=bound).mean(data, gain, width=len(fits)))
+        bound = math.hypot(most * math.sqrt(len(fits)), mark)
+        *gains, marked = self.curator.release(release, Ball(radius=bound).mean(data, gain, width=len(fits) + 1))
         noise = self.curator.noise(release, 2 * bound / data.n)
-        chosen = fits[int(np.argmax(gains + DEFAULTS.preferred * math.sqrt(2) * noise * (np.arange(len(fits)) == 0)))]
+        self.overshoots = marked > mark * DEFAULTS.most_beyond + DEFAULTS.surely * noise
         # Slopes must show that they explain something where the unit of their noise is a guess.
-        if gains.max() < (DEFAULTS.shown_gain if self.problem.unit_is_guess else -1.0) * noise:
+        least = (DEFAULTS.shown_gain if self.problem.unit_is_guess else -DEFAULTS.allowed_loss) * noise
+        preference = DEFAULTS.preferred * math.sqrt(2) * noise * (np.arange(len(fits)) == 0)
+        scores = np.where(np.asarray(gains) >= least, gains + preference, -math.inf)
+        if np.any(np.isfinite(scores)):
+            chosen = fits[int(np.argmax(scores))]
+        else:
             chosen, self.unit = np.zeros(self.p), 1.0
         self.covariance = self.covariance + np.outer(self.w - chosen, self.w - chosen)
         self.w = chosen
@@ -344,8 +376,8 @@ class JointFit:
 
     def measure(self, release: Gaussian, data: PrivateData) -> None:
         """Covariance of the coefficients, from noise and squares of gradients."""
-        variance = self.error + self.squares(release, data) / data.n
-        self.covariance = self.unit**2 * (self.shape.T * variance) @ self.shape
+        variance = self.error + np.diag(self.squares(release, data)) / data.n
+        self.covariance = self.unit**2 * self.shape.T @ variance @ self.shape
 
     def squares(self, release: Gaussian, data: PrivateData) -> Floats:
         """Mean squares of the rows' parts of a gradient in each direction of u, in units of the residuals.
@@ -380,7 +412,7 @@ class JointFit:
         A fit that explains little should not predict beyond the responses. A precise fit can be right outside of their range.
         """
         (low, high), level = self.problem.reach, self.problem.level
-        stretch = 1 / min(self.unit, 1.0)
+        stretch = 1.0 if self.overshoots else 1 / min(self.unit, 1.0)
         low, high = min(level - stretch * (level - low), level), max(level + stretch * (high - level), level)
         return max(low, self.ends.low), min(high, self.ends.high)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.columns.evidence import CountNoise
 from fattail.privacy import Curator, Gaussian
 from fattail.robust.histogram import Histogram
 from fattail.rows.data import Block, PrivateData
@@ -24,9 +25,9 @@ Floats = NDArray[np.float64]
 
 PER_OCTAVE = 2
 LOWEST, OCTAVES = -12, 32  # of counts, in units of the lengths
-# Noises that a count must exceed to be certain, and near such a cell to be likely: one certain count in thousands of fits
-# may be noise.
-CERTAIN, LIKELY = 6.5, 4.0
+# Evidence (``columns/evidence.py``) of a certain count, and of a likely one near it. Noise alone is certain in one of twenty
+# million tables of 64 cells at most, and likely in one of 3000 cells.
+CERTAIN, LIKELY = 21.125, 8.0
 # The tail starts where the number of rows beyond an edge is still so many noises, so that it shows in an octave or two, or such a
 # share of all rows: what lies farther inside does not look like a tail.
 TAIL_START, TAIL_SHARE = 20.0, 0.1
@@ -75,8 +76,8 @@ def seen(counts: Floats, noise: float, per_octave: int = PER_OCTAVE) -> NDArray[
     Counts of a tail decrease gradually, so a single count far from all others is more often noise than rows. Accepting one in
     thousands of fits would make the clip a million times too wide.
     """
-    certain = np.convolve(counts > CERTAIN * noise, np.ones(2 * per_octave + 1), "same") > 0
-    return certain & (counts > LIKELY * noise)
+    certain, likely = (counts > CountNoise(noise, laplace=False).threshold(evidence) for evidence in (CERTAIN, LIKELY))
+    return (np.convolve(certain, np.ones(2 * per_octave + 1), "same") > 0) & likely
 
 
 @dataclass(frozen=True)

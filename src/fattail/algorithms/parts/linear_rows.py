@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail._tools.numbers import TINY
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.parts.columns import ROUNDS, center_and_scale, table
+from fattail.algorithms.parts.columns import ROUNDS, center_and_scale
 from fattail.catalog import Offered
 from fattail.losses import Huber, Logistic, Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
@@ -101,7 +101,7 @@ class Frame:
 
     def standard(self, block: Block) -> Singles:
         """Rows z in single precision."""
-        return _kernels.standard_rows(table(block, False), self.center, 1.0 / self.scale, self.constant)
+        return _kernels.standard_rows(block.dense, self.center, 1.0 / self.scale, self.constant)
 
     def weights(self, squares: Floats) -> Floats:
         """Weights of rows z by their squared lengths."""
@@ -123,7 +123,7 @@ class Frame:
 
     def shaped(self, block: Block) -> tuple[Singles, Floats, Floats]:
         """Rows u in single precision, the squared lengths of z, and the lengths of u."""
-        return _kernels.shaped_rows(table(block, False), self.center, 1.0 / self.scale, self.constant, self.shape)
+        return _kernels.shaped_rows(block.dense, self.center, 1.0 / self.scale, self.constant, self.shape)
 
 
 @dataclass(frozen=True)

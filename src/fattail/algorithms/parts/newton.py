@@ -35,8 +35,6 @@ FREQUENT, RARE = 0.1, 1 / 9
 # Bound on predictions when the mean prediction is matched to the share of positives: few rows have a higher probability. It
 # halves the noise, and shifts the mean by up to a fifth; it is not needed where the noise is below a tenth of the share.
 PREDICTION_BOUND, PRECISE_MEAN = 0.5, 0.1
-# Variance of predictions that noise makes, in log-odds squared, up to which the curvature of a rare label is looked at again.
-MOST_NOISY_VARIANCE = 0.02
 # Factor of the odds by which a calibration moves them, at most.
 MOST_SHIFT = 8.0
 # Curvature that steps assume for a rare label, over that of the model without columns: short steps do not overshoot in the few
@@ -81,7 +79,6 @@ class Model:
         # Labels: weights of zeros and ones, their mean, and what they add to the log-odds.
         self.cases, self.mass, self.offset = (1.0, 1.0), 1.0, 0.0
         self.margin = 1.0  # curvature that steps assume for a rare label, over that of the model without columns
-        self.drawn = 0.0  # privacy noise before shrinkage
         self.scale_variance = 0.0  # of the common factor of the slopes
         self.taken = 0.0  # variance that stands for what shrinkage took away, per coordinate of u
 
@@ -118,13 +115,8 @@ class Model:
         """Second moments weighted with the loss's curvature at the present fit."""
         if self.p > WIDEST:
             return
-        if (
-            self.is_rare and self.drawn * self.p > MOST_NOISY_VARIANCE
-        ):  # steps would be too long in the few rows that noise makes likely
-            self.curator.waive(release)
-        else:
-            self.problem = reshape(self.curator, release, self.moment_sample, self.problem, self.w)
-            self.bend, self.renewals = 1.0, self.renewals + 1
+        self.problem = reshape(self.curator, release, self.moment_sample, self.problem, self.w)
+        self.bend, self.renewals = 1.0, self.renewals + 1
 
     def count_lengths(self, release: Gaussian) -> None:
         """Distribution of the lengths of u."""
@@ -180,7 +172,7 @@ class Model:
         square = float(slopes @ slopes)
         keep = max(0.0, 1.0 - self.p * self.noise / max(square, TINY))
         self.w = np.append(keep * self.w[:-1], self.w[-1])
-        self.drawn, self.noise = self.noise, keep**2 * self.noise
+        self.noise *= keep**2
         # What is taken away is as uncertain as the noise.
         self.taken = (1 - keep) ** 2 * square / self.p
 

@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.numbers import TINY
-from fattail.algorithms.parts.joint_moments import OFF_DIAGONAL, JointFit
+from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.lengths import Lengths
+from fattail.algorithms.parts.posterior import OFF_DIAGONAL
 from fattail.privacy import Gaussian
 from fattail.robust import Ball, Gram, symmetric
 from fattail.rows.data import Block, PrivateData
@@ -46,7 +47,7 @@ class ProjectionDefaults:
 
     bounds: tuple[int, int] = (-4, 25)
     """Bounds of gradients that are tried, in quarter octaves of the typical length."""
-    aligned: float = 0.5
+    aligned: float = 1.0
     """Part of what is cut off that is taken to point in one direction, where a bound is chosen."""
     inside: float = 4.0
     """The last bound over the narrower one."""
@@ -110,6 +111,7 @@ class Projection:
             towards.observe(turn @ joint.observed[0], turn @ joint.observed[1] @ turn.T - sampling, sampling)
         first, narrow, wide = self.steps
         sizes, bound = self.bounded(joint, data, towards, first)
+        towards.allow(DEFAULTS.aligned * root * sizes.excess(joint.bound / root))
         square = sizes.square(bound / root) * np.eye(joint.p)
         towards.observe(*self.gradient(towards, data, first, bound), square / data.n)
 
@@ -197,6 +199,11 @@ class _ProjectionSteps:
             return u, residual * np.minimum(1.0, bound / np.maximum(size, TINY))
 
         return rows
+
+    def allow(self, cut: float) -> None:
+        """Allow for what earlier steps cut off, a mean length, in any direction."""
+        more = np.diag(self.slopes(np.full(self.known.shape[0], cut)) ** 2)
+        self.variance, self.known = self.variance + more, self.known + more
 
     def slopes(self, gradient: Floats) -> Floats:
         """A gradient without its part along the constant, which the mean residual sees better."""

@@ -1,4 +1,4 @@
-"""Private location and scale, so that no bounds are needed.
+"""Private sizes, so that no bounds are needed.
 
 Magnitudes are counted on a public dyadic grid that covers nearly all floats, and a bin is selected with Gumbel noise. A wider
 grid only adds candidates, and the selection error grows with the logarithm of their number. Public weights on the candidates
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail import _kernels
+from fattail.columns.location import few_bits, log_weight, missed
 from fattail.privacy import Bounded, Curator, Fold, Mechanism, TopK
 from fattail.robust.base import ONE
 from fattail.robust.histogram import PARTS, log_totals, totals
@@ -33,11 +34,8 @@ class ScalePrior:
     the first versions; ``benchmarks/means.py`` and ``benchmarks/sparse.py`` measure what they change.
     """
 
-    everyday: float = 5.0
-    """Exponent of the magnitude with the largest weight, 2**5 = 32: between shares and amounts of money."""
-    zero: float = 5.0
-    """Log weight of a median of exactly zero, relative to the magnitude with the largest weight: many columns are mostly
-    zeros."""
+    size_width: float = 8.0
+    """Octaves from everyday magnitudes at which the weight of the size of a row or a response is a quarter."""
     clear_rank: float = 12.0
     """Number of rows beyond a scale, in units of the noise; the score allows a quarter of it, three units."""
     above_center: float = 6.0
@@ -47,7 +45,7 @@ class ScalePrior:
     usual_around_zero: float = 12.0
     """... For a center of zero, scales up to 2**12 = 4096 are usual."""
     scale_weight: float = 1.25
-    """Factor of the log weights for scales, relative to medians."""
+    """Factor of the log weights for scales."""
     scale_width: float = 12.0
     """Octaves from the scale with the largest weight at which the weight is a quarter, before ``scale_weight``."""
 
@@ -58,9 +56,7 @@ Values = Callable[[Block], NDArray[Any]]
 Floats = NDArray[np.float64]
 
 
-def magnitude_quantile(
-    curator: Curator, selection: TopK, data: PrivateData, values: Values, q: float, fold: Fold | None = None
-) -> float:
+def magnitude_quantile(curator: Curator, selection: TopK, data: PrivateData, values: Values, q: float) -> float:
     """Upper edge of the octave that holds the q-quantile of ``|values|``.
 
     Parameters
@@ -73,7 +69,6 @@ def magnitude_quantile(
         One number per row of a block.
     q : float
         In (0, 1).
-    fold : Fold, optional
 
     Returns
     -------
@@ -93,87 +88,19 @@ def magnitude_quantile(
             sizes = np.abs(np.asarray(values(block), dtype=np.float64))
         return _kernels.column_log_cells(sizes[:, None], None, LOW, bins, 1)
 
-    miss = _missed(totals(data, (1, bins), codes, fold)[0], q * data.size(fold))
+    miss = missed(totals(data, (1, bins), codes)[0], few_bits(q * data.n))
     # A prior weight keeps the noise from selecting an absurd scale when there are few rows.
-    weight = _familiarity(np.arange(LOW, LOW + bins, dtype=np.float64), 8.0) * curator.noise(selection)
-    chosen = curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(weight))[0]
+    weight = log_weight(np.arange(LOW, LOW + bins, dtype=np.float64), PRIOR.size_width) * curator.noise(selection)
+    chosen = curator.select(selection, Bounded(-miss, 1.0, "linf") + few_bits(weight))[0]
     return float(2.0 ** min(LOW + int(chosen), HIGH))
 
 
 # Column statistics use a narrower grid: a histogram per column must stay small.
-_OCTAVES = 160
-_LOCATION_STEPS, _SCALE_STEPS = 16, 2
+_OCTAVES, _STEPS = 160, 2
+_GRID = -_OCTAVES, 2 * _OCTAVES * _STEPS + 2, _STEPS
 
 
-def _grid(steps: int) -> tuple[int, int, int]:
-    return -_OCTAVES, 2 * _OCTAVES * steps + 2, steps
-
-
-def _few_bits(numbers: Any) -> Any:
-    """Round ranks and weights to multiples of 2^-20, so that sums with counts are exact and a row moves a score by at most
-    one."""
-    return np.floor(numbers * 2.0**20) / 2.0**20
-
-
-def _missed(cells: NDArray[Any], rank: float) -> Floats:
-    """The number of rows between each cell, in the order of values, and the cell that holds a rank."""
-    through, rank = np.cumsum(cells), _few_bits(rank)
-    missed: Floats = np.maximum(0.0, np.maximum(through - cells - rank, rank - through))
-    return missed
-
-
-def _familiarity(exponent: Floats, width: float) -> Floats:
-    """Log of a public weight: largest for magnitudes of everyday size, positive for all."""
-    result: Floats = -2.0 * np.log1p(((exponent - PRIOR.everyday) / width) ** 2)
-    return result
-
-
-def column_medians(
-    curator: Curator,
-    selection: TopK,
-    data: PrivateData,
-    center: Floats | None = None,
-    fold: Fold | None = None,
-    columns: NDArray[np.intp] | None = None,
-) -> Floats:
-    """Median of each column, to within 4 % of its distance to ``center``.
-
-    Parameters
-    ----------
-    curator : Curator
-    selection : TopK
-        A planned selection of one candidate, with ``count`` at least the number of columns.
-    data : PrivateData
-    center : array of shape (d,), optional
-        Public; zeros by default. A first estimate given here is refined.
-    fold : Fold, optional
-    columns : array of int, optional
-        Some of the columns, to which ``center`` and the answer refer; all by default.
-
-    Notes
-    -----
-    *Privacy.* As ``magnitude_quantile``, on the cells of a signed grid: each column is one
-    selection with scores of sensitivity 1.
-    """
-    favor = PRIOR.zero if center is None else 0.0  # zero is a common value; an estimate to be refined is not
-    if center is None:
-        center = np.zeros(data.d if columns is None else columns.size)
-    counts = log_totals(data, center, _grid(_LOCATION_STEPS), fold, columns)
-    edges = _kernels.log_edges(*_grid(_LOCATION_STEPS))
-    positive = np.append((edges[:-1] + edges[1:]) / 2, edges[-1])
-    values = np.concatenate((-positive[::-1], [0.0], positive))
-    weight = np.append(_familiarity(np.log2(positive), 16.0)[::-1], favor)
-    weight = np.concatenate((weight, _familiarity(np.log2(positive), 16.0)))
-    weight = _few_bits(weight * curator.noise(selection))
-    half = data.size(fold) / 2
-    medians = np.empty(center.size)
-    for j, (above, below) in enumerate(counts):
-        cells = np.concatenate((below[:0:-1], [above[0] + below[0]], above[1:]))
-        medians[j] = values[curator.select(selection, Bounded(-_missed(cells, half), 1.0, "linf", fold) + weight)[0]]
-    return center + medians
-
-
-def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: Floats, fold: Fold | None = None) -> Floats:
+def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: Floats) -> Floats:
     """Scale of each column around ``center``, beyond which only few rows lie: as few as the selection can distinguish from none.
 
     Parameters
@@ -184,7 +111,6 @@ def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: 
     data : PrivateData
     center : array of shape (d,)
         Public.
-    fold : Fold, optional
 
     Returns
     -------
@@ -197,22 +123,22 @@ def column_scales(curator: Curator, selection: TopK, data: PrivateData, center: 
     C or too few beyond C/4. Replacing a row moves all these numbers of rows by at most one and
     in the same direction, so a score by at most one.
     """
-    counts = log_totals(data, center, _grid(_SCALE_STEPS), fold)
-    edges, rows, noise = _kernels.log_edges(*_grid(_SCALE_STEPS)), data.size(fold), curator.noise(selection)
+    counts = log_totals(data, center, _GRID)
+    edges, rows, noise = _kernels.log_edges(*_GRID), data.n, curator.noise(selection)
     exponent = np.log2(edges)
     # A rank far enough above the noise of the selection; a quarter of it is a multiple of 2^-20, too.
-    rank = 4 * _few_bits(min(PRIOR.clear_rank * noise, rows / 2) / 4)
+    rank = 4 * few_bits(min(PRIOR.clear_rank * noise, rows / 2) / 4)
     scales = np.empty(len(center))
     for j, c in enumerate(center):
         beyond = np.cumsum(counts[j].sum(axis=0)[::-1])[::-1][1:]
-        nearer = np.concatenate((np.full(2 * _SCALE_STEPS, rows), beyond[: -2 * _SCALE_STEPS]))
+        nearer = np.concatenate((np.full(2 * _STEPS, rows), beyond[: -2 * _STEPS]))
         miss = np.maximum(beyond - rank / 4, 0.0) + np.maximum(rank - nearer, 0.0)
         # Scales far above the usual one get a small weight.
         usual = max(np.log2(abs(c)) + PRIOR.above_center, PRIOR.least_usual) if c else PRIOR.usual_around_zero
-        weight = PRIOR.scale_weight * _familiarity(exponent, PRIOR.scale_width)
+        weight = PRIOR.scale_weight * log_weight(exponent, PRIOR.scale_width)
         weight -= 16.0 * np.arcsinh(np.maximum(exponent - usual, 0.0) / 16.0)
         weight[0] = 0.0  # no spread at all
-        scales[j] = edges[curator.select(selection, Bounded(-miss, 1.0, "linf", fold) + _few_bits(noise * weight))[0]]
+        scales[j] = edges[curator.select(selection, Bounded(-miss, 1.0, "linf") + few_bits(noise * weight))[0]]
     return scales
 
 
@@ -220,12 +146,14 @@ def column_units(
     curator: Curator,
     selection: TopK,
     data: PrivateData,
-    columns: NDArray[np.intp],
     center: Floats,
     usual: Floats,
+    width: float = 1.0,
     q: float = 0.85,
 ) -> Floats:
-    """Quantile of the distances other than 0 from a center in some columns, to half an octave.
+    """Quantile of the distances other than 0 from a center in each column, to half an octave.
+
+    So a column that is mostly one number has the unit of its other numbers. Missing cells (NaN) count as 0.
 
     Parameters
     ----------
@@ -233,9 +161,11 @@ def column_units(
     selection : TopK
         A planned selection of one candidate, with ``count`` at least the number of columns.
     data : PrivateData
-    columns : array of int
-    center, usual : arrays of the same shape
-        Public: the centers, and a guess of each unit, which is preferred where the counts do not decide.
+    center, usual : arrays of shape (d,)
+        Public: the centers, and a guess of each unit, which is preferred where the counts do not decide. With a number more than
+        there are columns, the last one is of the response.
+    width : float
+        Octaves by which a unit may usually differ from the guess.
     q : float
 
     Notes
@@ -244,16 +174,16 @@ def column_units(
     difference between the count below a candidate and ``q`` times that of all distances other
     than 0 by at most 1.
     """
-    counts = log_totals(data, center, _grid(_SCALE_STEPS), None, columns).sum(axis=1)[:, 1:]
-    edges = _kernels.log_edges(*_grid(_SCALE_STEPS))
+    counts = log_totals(data, center, _GRID).sum(axis=1)[:, 1:]
+    edges = _kernels.log_edges(*_GRID)
     middles = np.sqrt(edges[:-1] * edges[1:])
-    units = np.empty(columns.size)
+    units = np.empty(center.size)
     # Rounded, so that its product with parts of persons is exact.
     q = round(q * PARTS) / PARTS if data.has_several_rows else q
     for j, cells in enumerate(counts):
-        miss = _missed(cells, q * cells.sum())[:-1]
-        preferred = -2 * curator.noise(selection) * np.log1p(np.log2(middles / usual[j]) ** 2)
-        units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + _few_bits(preferred))[0]]
+        miss = missed(cells, few_bits(q * cells.sum()))[:-1]
+        preferred = -2 * curator.noise(selection) * np.log1p((np.log2(middles / usual[j]) / width) ** 2)
+        units[j] = middles[curator.select(selection, Bounded(-miss, 1.0, "linf") + few_bits(preferred))[0]]
     return units
 
 
@@ -288,9 +218,8 @@ def local_octaves(curator: Curator, release: Mechanism, data: PrivateData, fold:
     d, cells = data.d, _LOCAL_CELLS
 
     def answers(block: Block) -> NDArray[np.int64]:
-        V = block.X.toarray() if hasattr(block.X, "toarray") else block.X
         with np.errstate(all="ignore"):
-            octave = np.floor(np.log2(np.abs(V, dtype=np.float64))) - _LOCAL_LOW
+            octave = np.floor(np.log2(np.abs(block.dense, dtype=np.float64))) - _LOCAL_LOW
         inside = np.clip(np.where(np.isnan(octave), 0.0, octave), 0, cells - 1).astype(np.intp)
         told: NDArray[np.int64] = ONE * (inside[:, :, None] == np.arange(cells)).astype(np.int64)
         return told

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 class SeparationDefaults:
     """Constants, chosen by hand on normal, log-normal, t(3) and mixed columns with separable labels, and on logistic labels."""
 
-    shares: tuple[float, float] = (0.02, 0.04)
+    shares: tuple[float, float] = (0.02, 0.07)
     """Of the budget, for the end and for rows on the wrong side."""
     steps: int = 4
     """Of the bisection."""
@@ -42,7 +42,7 @@ class SeparationDefaults:
     """Log-odds per standard deviation of the predictor: rows on the right side count for almost nothing."""
     reach: float = 1.0
     """Distance, in standard deviations of the predictor, up to which a row on the wrong side counts in proportion."""
-    alike: float = 0.95
+    alike: float = 0.9
     """Largest part of the variance of a separating predictor that a fit is taken to have: it may be biased."""
     certain: float = 3.0
     """Noise deviations by which rows on the wrong side must exceed those of separable labels: one fit in a thousand would miss
@@ -72,11 +72,11 @@ class Separation:
     def mechanisms(self) -> tuple[Gaussian, ...]:
         return self.ends, self.wrong
 
-    def is_possible(self, model: Model, size: float, doubt: float, share: float) -> bool:
+    def is_possible(self, model: Model, slopes: Floats, size: float, doubt: float, share: float) -> bool:
         """Whether noise does not rule out that labels are separable.
 
-        ``size`` is the standard deviation of predictions, ``doubt`` the variance of their noise, ``share`` that of positive
-        labels; all of them are released.
+        ``size`` is the standard deviation of predictions from these ``slopes`` (the constant is zero), ``doubt`` the variance of
+        their noise, ``share`` that of positive labels; all of them are released.
 
         Notes
         -----
@@ -87,7 +87,7 @@ class Separation:
             for release in (*[self.ends] * self.ends.count, self.wrong):
                 curator.waive(release)
             return False
-        predictor = np.append(model.w[:-1] / size, 0.0)
+        predictor = slopes / size
         end = self._end(model, predictor, share)
         problem, weights = model.problem, model.cases  # what goes to where the rows are, without the curator
 

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from fattail import _kernels
 from fattail._tools.numbers import TINY
-from fattail.algorithms.parts.joint_moments import OFF_DIAGONAL, bounds
+from fattail.algorithms.parts.joint_moments import bounds
 from fattail.algorithms.parts.lengths import Lengths
 from fattail.algorithms.parts.linear_rows import Problem
-from fattail.algorithms.parts.posterior import beyond, posterior_step
+from fattail.algorithms.parts.posterior import OFF_DIAGONAL, beyond, posterior_step
 from fattail.algorithms.parts.support_fit import typical
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.robust import Ball, Clip, Gram, symmetric

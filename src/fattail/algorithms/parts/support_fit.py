@@ -179,6 +179,13 @@ class SupportFit:
         squares = Z.multiply(Z).sum(axis=1) if sparse.issparse(Z) else _kernels.row_dots(Z, Z)
         return np.sqrt(np.asarray(squares, dtype=np.float64).ravel() + (self.unit**2 if self.fit_intercept else 0.0))
 
+    def take(self, theta: Floats) -> None:
+        """Use these coefficients, the intercept last."""
+        k = self.support.size
+        self.theta = theta[:k]
+        if self.fit_intercept:
+            self.intercept = float(theta[k]) * self.unit
+
     def add(self, columns: Indices) -> None:
         """Add columns to the support, in the order of the table, as CSR products require."""
         grown = np.concatenate([self.support, columns])
@@ -287,19 +294,17 @@ def refine(
         step, last = (_secant(last, now, inverse, step) if last else step), now
         fit.learn(theta + step * direction, (step * now.noise) ** 2 * inverse @ inverse)
         theta, added = fit.mean.copy(), np.diag(inverted(fit.precision))
-        sampled = _sampling(fit, inverse, clip, curvature, informed) / data.n
+        sampled = sampling(fit, inverse, clip, curvature, informed) / data.n
         # The columns were chosen for the sampling error of these rows, and not for the noise that was added afterwards.
         selected = float(np.mean((sampled / (added + sampled))[:k]))
         theta[:k] = shrink(theta[:k], np.sqrt(added + sampled)[:k], k * ((data.d / k) ** selected - 1), most)
         # What shrinkage removes counts as an error, like the noise.
         errors = np.sqrt(added + sampled + (theta - fit.mean) ** 2)
-        fit.theta = theta[:k]
-        if fit.fit_intercept:
-            fit.intercept = float(theta[k]) * fit.unit
+        fit.take(theta)
     return errors
 
 
-def _sampling(fit: SupportFit, inverse: Floats, clip: float, curvature: float, informed: float) -> Floats:
+def sampling(fit: SupportFit, inverse: Floats, clip: float, curvature: float, informed: float) -> Floats:
     """Sampling variance of each coefficient, times the number of rows."""
     if not fit.has_tails:
         return np.asarray(np.diag(inverse) / informed)
@@ -349,22 +354,29 @@ def clipped_gradient(
     fit: SupportFit,
     clip: float,
     weight: float = LIMITS.curvature_weight,
+    of_lengths: float = math.inf,
 ) -> tuple[Floats, float]:
-    """Released mean of clipped gradients and, as last entry, of the curvature minus one half; noise of the former."""
+    """Released mean of clipped gradients and, as last entry, of the curvature minus one half; noise of the former.
+
+    With a finite ``of_lengths``, rows count in the curvature by their mean square entry over this number, at most one.
+    """
+
+    width = fit.support.size + int(fit.fit_intercept) + 1
 
     def rows(block: Block) -> tuple[Any, None]:
         Z = fit.columns(block)
         z = fit.predictor(block)
         r, norms = -fit.loss.derivative(z, block.y), fit.norms(Z)
         factor = r * np.minimum(1.0, clip / np.maximum(fit.sizes(z, r, norms), TINY))
-        curvature = fit.curvature(z, block.y, r, norms, clip) - 0.5
-        extra = [factor * fit.unit] * fit.fit_intercept + [weight * clip * curvature]
+        curvature = fit.curvature(z, block.y, r, norms, clip)
+        if math.isfinite(of_lengths):
+            curvature = curvature * np.minimum(norms**2 / ((width - 1) * of_lengths), 1.0)
+        extra = [factor * fit.unit] * fit.fit_intercept + [weight * clip * (curvature - 0.5)]
         if sparse.issparse(Z):
             Z.data = np.repeat(factor, np.diff(Z.indptr)) * Z.data
             return sparse.hstack([Z, sparse.csr_matrix(np.stack(extra, axis=1))], format="csr"), None
         return np.column_stack([factor[:, None] * Z, *extra]), None
 
-    width = fit.support.size + int(fit.fit_intercept) + 1
     mean = Ball(radius=clip * math.sqrt(1 + weight**2 / 4)).mean(data, rows, width=width)
     noise = curator.noise(mechanism, mean.sensitivity)
     *gradient, curvature = curator.release(mechanism, mean)

@@ -1,7 +1,7 @@
-"""Least squares on chosen columns of a wide table, each in its own unit: the dense default's joint moments on a support.
+"""Tables among sparse models: whether columns are alike, how many a fit can have, and which coefficients it keeps.
 
 Columns of real tables have units and centers of their own, and are correlated. The steps of `SupportFit` (``support_fit.py``) are
-for columns that are alike. A table needs the matrix of second moments, which is a part of the joint moments.
+for columns that are alike. The chosen columns of a table are fitted by the dense default.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.numbers import TINY
-from fattail.algorithms.parts.joint_moments import JointFit
-from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
+from fattail.algorithms.parts.linear_rows import LinearFit
 from fattail.algorithms.parts.support_plan import SparseFit
-from fattail.columns.units import ColumnUnits, widen
-from fattail.losses import Squared
+from fattail.columns.units import ColumnUnits
 from fattail.privacy import Curator, Gaussian
 from fattail.robust.histogram import Histogram
 from fattail.rows.data import Block, PrivateData
@@ -31,9 +29,11 @@ class JointSupportDefaults:
     """Constants, set by hand on the tables that ``benchmarks/real_tables.py`` marks as tuned."""
 
     blur: float = 0.12
-    """Largest blur (``auto/many_columns.py``) of the last joint moments: it limits the number of columns."""
+    """Largest blur (``auto/many_columns.py``) of joint moments: it limits the number of columns."""
     typical: float = 1.3
     """Squared length of rows over the number of columns, as in ``auto/many_columns.py``."""
+    doubt: float = 2.0
+    """Standard errors are doubted if they exceed those by which most coefficients are noise by more than this factor."""
     least_z: float = 2**0.5
     """A coefficient below at least this many standard errors is dropped: it then explains less than its noise adds (Akaike)."""
     unit_ratio: tuple[float, float] = (2.0, 100.0)
@@ -55,11 +55,12 @@ class JointSupportDefaults:
 
 
 DEFAULTS = JointSupportDefaults()
-EVERYWHERE = (-math.inf, math.inf)
+HALF_OF_NOISE = 0.6745
+"""Median of the magnitude of a normal number."""
 
 
 def most_columns(n: int, multiplier: float) -> int:
-    """Columns whose joint moments are more than noise: public arithmetic on the rows and the last round's noise multiplier."""
+    """Columns whose joint moments are more than noise: public arithmetic on the rows and the fit's noise multiplier."""
     width = (DEFAULTS.blur * n / (DEFAULTS.typical * math.sqrt(2) * multiplier)) ** (2 / 3)
     return max(1, int(width) - 1)
 
@@ -99,87 +100,20 @@ def rows_look_scaled(curator: Curator, release: Gaussian, data: PrivateData) -> 
     return bool(alike > others)
 
 
-class JointSupport:
-    """Coefficients of the chosen columns of a table; all of it is released.
-
-    Parameters
-    ----------
-    curator : Curator
-    data : PrivateData
-    level, size : float
-        Private center and scale of the response.
-    reach : pair of float
-        Visible range of the response.
-    """
-
-    has_tails = True
-
-    def __init__(
-        self, curator: Curator, data: PrivateData, level: float, size: float, reach: tuple[float, float] = EVERYWHERE
-    ) -> None:
-        self.curator, self.data, self.level, self.reach = curator, data, level, reach
-        self.size = size if math.isfinite(size) else 1.0
-        self.loss = Squared()
-        self.support = np.zeros(0, dtype=np.intp)
-        self.center, self.scale = np.zeros(0), np.zeros(0)
-        self.coef, self.intercept = np.zeros(data.d), level
-        self.unit = 1.0
-
-    def predictor(self, block: Block) -> Floats:
-        return block.dot(self.coef) + self.intercept
-
-    def residual(self, block: Block) -> Floats:
-        return -self.loss.derivative(self.predictor(block), block.y)
-
-    def add(self, columns: Indices, units: ColumnUnits) -> None:
-        """Widen the support by columns with these units."""
-        grown = np.concatenate([self.support, columns])
-        order = np.argsort(grown)
-        self.support = grown[order]
-        self.center = np.concatenate([self.center, units.center[: columns.size]])[order]
-        self.scale = np.concatenate([self.scale, units.scale[: columns.size]])[order]
-
-    @property
-    def chosen(self) -> PrivateData:
-        return self.data.chosen(self.support)
-
-    def widen(self, release: Gaussian) -> None:
-        """Enlarge scales that mean squares of the rows show to be too small."""
-        units = ColumnUnits(self.center, self.scale, np.ones_like(self.scale))
-        self.scale = widen(self.curator, release, self.chosen, units).scale
-
-    def rounds(self, *releases: tuple[Gaussian, ...]) -> JointFit:
-        """Rounds of joint moments that start from the coefficients and replace them."""
-        shown = np.isfinite(self.scale)
-        frame = Frame(self.center, self.scale, 1.0, np.eye(self.support.size + 1))
-        joint = JointFit(self.curator, Problem(Target(self.loss), frame, self.level, self.size, self.reach))
-        slopes = self.coef[self.support]
-        start = self.intercept - self.level + float(slopes[shown] @ self.center[shown])
-        joint.w = np.append(slopes[shown] * self.scale[shown], start) / self.size
-        joint.unit = self.unit
-        for t, several in enumerate(releases):
-            joint.round(several, self.chosen, first=t == 0)
-        self._adopt(joint.problem.solution(joint.full, 0))
-        self.unit = joint.unit
-        return joint
-
-    def _adopt(self, fit: LinearFit) -> None:
-        self.coef = np.zeros(self.data.d)
-        self.coef[self.support], self.intercept = fit.coef, fit.intercept
-
-    def finish(self, joint: JointFit, guard: Gaussian, mean: Gaussian, squares: Gaussian, sparsity: int | None) -> SparseFit:
-        """Check, intercept and standard errors of the last rounds; then drop the coefficients that noise could explain."""
-        joint.measure(squares, self.chosen)
-        joint.guard(guard, self.chosen)
-        fit = joint.fit(joint.move_intercept(mean, self.chosen), 0)
-        # Of d / k estimates that are only noise, the largest has about so many standard errors.
-        least = max(DEFAULTS.least_z, math.sqrt(2 * math.log(self.data.d / self.support.size)))
-        fit = eliminated(fit, sparsity or self.support.size, least)
-        self._adopt(fit)
-        assert fit.covariance is not None
-        errors = np.sqrt(np.diag(fit.covariance))
-        found = SparseFit.of(self.data.d, self.support, fit.coef, fit.intercept, errors)
-        return replace(found, response_range=fit.response_range)
+def without_noise(fit: LinearFit, d: int, support: Indices, sparsity: int | None) -> SparseFit:
+    """A fit of some of d columns, without the coefficients that noise could explain."""
+    # Of d / k estimates that are only noise, the largest has about so many standard errors. A given sparsity says how many
+    # are not.
+    least = max(DEFAULTS.least_z, math.sqrt(2 * math.log(d / support.size)) if sparsity is None else 0.0)
+    if fit.covariance is None:  # too few rows to show any column
+        return SparseFit.of(d, support, fit.coef, fit.intercept, np.full(support.size + 1, math.inf))
+    sizes = np.abs(fit.coef) / np.sqrt(np.maximum(np.diag(fit.covariance)[:-1], TINY))
+    # If most coefficients are far smaller than their standard errors say, these are too large to judge the others by.
+    least *= min(1.0, DEFAULTS.doubt * float(np.median(sizes)) / HALF_OF_NOISE)
+    fit = eliminated(fit, sparsity or support.size, least)
+    assert fit.covariance is not None
+    found = SparseFit.of(d, support, fit.coef, fit.intercept, np.sqrt(np.diag(fit.covariance)))
+    return replace(found, response_range=fit.response_range)
 
 
 def eliminated(fit: LinearFit, most: int, least: float) -> LinearFit:

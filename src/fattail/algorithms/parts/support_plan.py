@@ -61,5 +61,13 @@ class FitPlan:
             Gaussian(f"{name}: second moments", MOMENTS),
         )
 
+    @property
+    def sizes(self) -> tuple[TopK, ...]:
+        return tuple(m for m in (self.clip, self.radius) if m is not None)
+
+    @property
+    def values(self) -> tuple[Gaussian, ...]:
+        return self.gradients if self.moments is None else (*self.gradients, self.moments)
+
     def __iter__(self) -> Iterator[Mechanism]:
         return (m for m in (*self.gradients, self.clip, self.radius, self.moments) if m is not None)
