@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail._tools.numbers import TINY
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.parts.columns import ROUNDS, center_and_scale
 from fattail.catalog import Offered
+from fattail.columns.units import DEFAULTS as UNITS
+from fattail.columns.units import find_units
 from fattail.losses import Huber, Logistic, Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram, symmetric
@@ -238,7 +239,7 @@ class Problem:
 class Units:
     """Releases that make rows comparable: centers and scales, then second moments."""
 
-    columns: Gaussian
+    columns: tuple[Gaussian, ...]
     moments: Gaussian
     radius: float
 
@@ -262,13 +263,13 @@ class Units:
             Matrices of second moments.
         """
         return cls(
-            Gaussian("column counts", columns, count=ROUNDS),
+            tuple(Gaussian(f"column counts {t + 1}", columns * share) for t, share in enumerate(UNITS.shares)),
             Gaussian("second moments", moments * shapes, count=shapes),
             radius * math.sqrt(p),
         )
 
     def mechanisms(self, p: int) -> tuple[Mechanism, ...]:
-        return (self.columns, self.moments) if p <= WIDEST else (self.columns,)
+        return (*self.columns, self.moments) if p <= WIDEST else self.columns
 
 
 def prepare(
@@ -285,7 +286,7 @@ def prepare(
     exceed the noise of its release.
     """
     p = data.d + 1
-    center, scale = center_and_scale(curator, units.columns, count_rows or data, target.has_unit)
+    center, scale, *_ = find_units(curator, units.columns, count_rows or data, target.has_unit, tails=False)
     level, size = (float(center[-1]), float(scale[-1])) if target.has_unit else (0.0, 1.0)
     size = size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
