@@ -60,6 +60,16 @@ def test_labels_of_ordinary_tables_are_not_taken_to_be_separable(n, d, cases):
         assert np.all(np.isfinite(model.standard_errors_)) and np.isfinite(model.intercept_standard_error_)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+def test_labels_of_which_columns_say_nothing_are_not_taken_to_be_separable(epsilon):
+    """With no direction to look along, a quarter of fits with one column of zeros and ones were, at any number of rows."""
+    for seed in range(10):
+        rng = np.random.default_rng([seed, 13])
+        X, y = (rng.random((10_000, 1)) < 0.4).astype(float), (rng.random(10_000) < 0.1).astype(int)
+        model = DPLogisticRegression(epsilon=epsilon, delta=1e-6, random_state=seed).fit(X, y)
+        assert np.all(np.isfinite(model.standard_errors_))
+
+
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.3])
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
 def test_separable_labels_are_noticed(share, epsilon):
