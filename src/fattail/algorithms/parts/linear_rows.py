@@ -137,6 +137,8 @@ class Problem:
     size: float = 1.0
     reach: tuple[float, float] = (-math.inf, math.inf)
     """Visible range of the response."""
+    size_is_guess: bool = False
+    """Whether ``prepare`` saw no spread of the response, so that ``size`` is 1 in the user's unit, whatever that is."""
     ridge: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -229,6 +231,12 @@ class Problem:
         if error is not None:
             hidden = np.flatnonzero(np.isinf(frame.scale))
             error[hidden, hidden] = math.inf  # a column that was left out: its coefficient is unknown
+            if self.size_is_guess:  # no residual is known, and the level may be wrong by any amount
+                np.fill_diagonal(error, math.inf)
+                warn_utility(
+                    "no spread of the response is visible above the noise, so its unit is unknown: coefficients and intercept "
+                    "may be wrong by any amount, and all intervals are infinite"
+                )
         return LinearFit(theta[:-1], float(theta[-1] + self.level), n_iter, error)
 
     def with_shape(self, shape: Floats) -> Problem:
@@ -288,13 +296,14 @@ def prepare(
     p = data.d + 1
     center, scale, *_ = find_units(curator, units.columns, count_rows or data, target.has_unit, tails=False)
     level, size = (float(center[-1]), float(scale[-1])) if target.has_unit else (0.0, 1.0)
-    size = size if math.isfinite(size) else 1.0
+    is_guess, size = not math.isfinite(size), size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
     if not target.intercept:
         # Without an intercept, coefficients multiply distances from zero.
         level, scale = 0.0, np.hypot(scale, center)
         center = np.zeros(p - 1)
-    problem = Problem(target, Frame(center, scale, units.radius, np.eye(p), float(target.intercept)), level, size)
+    frame = Frame(center, scale, units.radius, np.eye(p), float(target.intercept))
+    problem = Problem(target, frame, level, size, size_is_guess=is_guess)
     return problem if p > WIDEST else reshape(curator, units.moments, data, problem, None, visible)
 
 
