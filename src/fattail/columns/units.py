@@ -216,7 +216,7 @@ def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: 
     cells = np.array([c.cells for c in columns])
 
     def codes(block: Block) -> NDArray[np.int16]:
-        rows = _with_response(block, with_y)[:, active]
+        rows = np.take(_with_response(block, with_y), active, axis=1)
         octaves = _kernels.octave_cells(rows - origin, LOW, 0, OCTAVES)
         grid = np.minimum(_kernels.grid_cells(rows, origin, step, max(cells)), cells + 1)
         return np.where(zoomed, grid, octaves).astype(np.int16)
