@@ -127,7 +127,7 @@ class Lengths:
         shown = seen(counts, noise)
         rows = np.where(shown, counts, 0.0)
         if rows.sum() < LEAST_SHOWN * data.n:
-            return cls(np.exp(-USUAL_RATE * ends), USUAL_REACH, (1 + ends) ** -USUAL_INDEX)
+            return cls(np.exp(-USUAL_RATE * ends), USUAL_REACH, (1 + ends) ** -USUAL_INDEX, far)
         last = int(np.flatnonzero(shown)[-1]) + 1
         beyond = np.append(np.cumsum(rows[::-1])[::-1], 0.0)
         beyond[: last + 1] += max(float(counts[last : last + 2 * PER_OCTAVE].sum()), 0.0)
