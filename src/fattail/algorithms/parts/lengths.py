@@ -111,6 +111,8 @@ class Lengths:
     """The same if the tail is as heavy as it may be."""
     far: float = FAR_ODDS
     """Log odds that the tail is of the far kind: rows too few to count then hold most of the mean length."""
+    near: Floats | None = None
+    """Share of the rows beyond each edge if the tail is not of the far kind, where that is likelier."""
 
     @classmethod
     def counted(
@@ -135,8 +137,8 @@ class Lengths:
         start = min(int(enough[-1]), int(np.searchsorted(ends[first], FARTHEST_START))) if enough.size else 0
         *tail, far = likely_tail(counts[start:], noise, start, far)
         inside = np.interp(np.arange(borders[start]), borders, beyond)
-        expected, heaviest = (np.append(inside - beyond[start] + part[0], part) / data.n for part in tail)
-        return cls(np.minimum(expected, 1.0), float(ends[borders[last]]), np.minimum(heaviest, 1.0), far)
+        expected, heaviest, near = (np.minimum(np.append(inside - beyond[start] + part[0], part) / data.n, 1.0) for part in tail)
+        return cls(expected, float(ends[borders[last]]), heaviest, far, near)
 
     def mean(self, values: Floats) -> float:
         """Mean of a function of the length, given at the middles of the cells."""
@@ -150,6 +152,10 @@ class Lengths:
         """Mean of what lengths exceed ``bound`` by."""
         return self.mean(np.maximum(middles() - bound, 0.0))
 
+    def near_excess(self, bound: float) -> float:
+        """The same if the tail is not of the far kind. Rows so far out are lost under any bound with bearable noise."""
+        return self.excess(bound) if self.near is None else float(np.maximum(middles() - bound, 0.0) @ -np.diff(self.near))
+
     def most_excess(self, bound: float) -> float:
         """The same, if the tail is as heavy as it may be."""
         return float(np.maximum(middles() - bound, 0.0) @ -np.diff(self.heaviest))
@@ -160,9 +166,9 @@ class Lengths:
         return math.hypot(expected, self.most_excess(bound) / 2)
 
 
-def likely_tail(counts: Floats, noise: float, start: int, far: float = FAR_ODDS) -> tuple[Floats, Floats, float]:
-    """Rows beyond the edges from cell ``start`` on, given noisy counts: the expected number, and the most that is likely; the log
-    odds of the far kind, which were ``far`` before.
+def likely_tail(counts: Floats, noise: float, start: int, far: float = FAR_ODDS) -> tuple[Floats, Floats, Floats, float]:
+    """Rows beyond the edges from cell ``start`` on, given noisy counts: the expected number, the most that is likely, and the
+    expected number if the tail is not of the far kind; the log odds of that kind, which were ``far`` before.
 
     Tails are weighted by their likelihood, each with the mass that explains the counts best.
     """
@@ -176,13 +182,18 @@ def likely_tail(counts: Floats, noise: float, start: int, far: float = FAR_ODDS)
     score = prior + np.sum(np.log(weight) - weight * (counts - model) ** 2, axis=1) / 2
     chance = np.exp(score - score.max())
     odds = far + math.log(max(float(chance[is_far].sum()), TINY) / max(float(chance[~is_far].sum()), TINY))
-    kind = is_far == (odds > 0)
-    likely = np.flatnonzero(kind & (chance >= LEAST_CHANCE * chance[kind].max()))
-    chance = chance[likely] / chance[likely].sum()
-    beyond = mass[likely, None] * survival[likely]
+    near = _expected(chance * ~is_far, mass, survival)
+    expected, most = _expected(chance * is_far, mass, survival) if odds > 0 else near
+    return expected, most, near[0], odds
+
+
+def _expected(chance: Floats, mass: Floats, survival: Floats) -> tuple[Floats, Floats]:
+    """Rows beyond each edge over tails with these chances: the mean, and the quantile `MOST`."""
+    likely = np.flatnonzero(chance >= LEAST_CHANCE * chance.max())
+    beyond, chance = mass[likely, None] * survival[likely], chance[likely] / chance[likely].sum()
     order = np.argsort(beyond, axis=0)
     place = np.argmax(np.cumsum(chance[order], axis=0) >= MOST, axis=0)
-    return chance @ beyond, beyond[order[place, np.arange(place.size)], np.arange(place.size)], odds
+    return chance @ beyond, beyond[order[place, np.arange(place.size)], np.arange(place.size)]
 
 
 @lru_cache(maxsize=1)

@@ -48,8 +48,8 @@ Rows = Callable[[Block], tuple[Any, Floats]]
 class ProjectionDefaults:
     """Constants, chosen by hand on the laws and tables of ``benchmarks/coverage_linear.py``."""
 
-    bounds: tuple[int, int] = (-4, 41)
-    """Bounds of gradients that are tried, in quarter octaves of the typical length: up to 1000 for tails of the far kind."""
+    bounds: tuple[int, int] = (-4, 25)
+    """Bounds of gradients that are tried, in quarter octaves of the typical length."""
     aligned: float = 1.0
     """Part of what is cut off that is taken to point in one direction, where a bound is chosen."""
     inside: float = 4.0
@@ -168,7 +168,7 @@ class Projection:
 def best_bound(sizes: Lengths, noise: float, p: int) -> float:
     """Bound of gradients of least error: noise in p directions, and what is cut off."""
     bounds = 2.0 ** (np.arange(*DEFAULTS.bounds) / 4)
-    cut = np.array([sizes.excess(bound) for bound in bounds])
+    cut = np.array([sizes.near_excess(bound) for bound in bounds])
     return float(bounds[np.argmin(p * (noise * bounds) ** 2 + (DEFAULTS.aligned * cut) ** 2)]) * math.sqrt(p)
 
 
