@@ -205,7 +205,7 @@ def joined() -> NDArray[np.intp]:
     return np.flatnonzero((octave - starts[zone]) % width[zone] == 0)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def tails(start: int) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
     """Tails from cell ``start`` on: at the edges, one in a row, their cells of counts, the logarithm of their prior
     probabilities among those of their kind, and which are of the far kind."""
