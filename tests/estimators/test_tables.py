@@ -148,6 +148,26 @@ def test_intervals_are_not_much_wider_than_usual_where_the_model_is_right():
     assert np.median(intercept) < 4.0
 
 
+def test_a_slope_that_few_rows_decide_has_a_wide_interval_and_a_warning_names_it():
+    """Land and that of neighbors: half of the large plots, a few percent of all, have large neighbors."""
+
+    def plots(n, rng):
+        base = 7000 * rng.lognormal(0, 0.3, n)
+        factor = np.where(rng.random(n) < 0.12, np.minimum((1 - rng.random(n)) ** (-1 / 1.1), 150), 1.0)
+        other = base * np.where(rng.random(n) < 0.5, factor, 1.0) * rng.lognormal(0, 0.2, n)
+        return np.column_stack([base * factor, rng.normal(size=(n, 2))]), other
+
+    X, y = plots(1_000_000, np.random.default_rng(0))
+    truth, hits, messages = np.polyfit(X[:, 0], y, 1)[0], [], []
+    for seed in range(8):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit = DPLinearRegression(epsilon=2.0, random_state=seed).fit(*plots(20_000, np.random.default_rng(seed)))
+        hits.append(fit.interval_[0, 0] <= truth <= fit.interval_[0, 1])
+        messages.append(any("few rows" in str(w.message) and "x0" in str(w.message) for w in caught))
+    assert np.mean(hits) >= 0.9 and np.mean(messages) >= 0.75
+
+
 def test_predictions_add_up_to_the_total():
     """The private mean of the residuals has a noise of 0.03 deviations here, so single fits are off by twice that."""
     off = []

@@ -72,6 +72,28 @@ def test_counts_below_their_noise_tell_light_tails_from_heavy_ones(law):
     assert all(f.most_excess(4.0) > f.excess(4.0) for f in found)
 
 
+FAR_LAWS = {
+    "exposure": lambda rng, n: rng.lognormal(0, 3, n) / 10,
+    "land": lambda rng, n: np.abs(rng.normal(size=n)) * np.where(rng.random(n) < 0.1, 1000.0 ** rng.random(n), 1.0),
+}
+
+
+@pytest.mark.parametrize("law", [*LAWS, *FAR_LAWS])
+def test_two_counts_tell_whether_rows_too_few_to_count_hold_most_of_the_length(law):
+    rng, far = np.random.default_rng(0), []
+    for seed in range(10):
+        values, curator = (LAWS | FAR_LAWS)[law](rng, 20_000), Curator(0.5, 1e-6, random_state=seed)
+        curator.plan(release := Gaussian("lengths", 0.03, count=2))
+        found = Lengths.counted(curator, release, PrivateData(values[:, None]), lambda block: np.asarray(block.X)[:, 0])
+        found = Lengths.counted(
+            curator, release, PrivateData(values[:, None]), lambda block: np.asarray(block.X)[:, 0], found.far
+        )
+        far.append(found.far > 0)
+        if found.far > 0:
+            assert found.most_excess(32.0) > 0.75 * np.mean(np.maximum(values - 32.0, 0.0))
+    assert np.mean(far) >= 0.9 if law in FAR_LAWS else np.mean(far) <= 0.1
+
+
 def towards(damping, sizes=(0.0, 0.0, 0.0), span=np.inf, unseen=1.0):
     joint = SimpleNamespace(shape=np.eye(3), prior=1e-4 * np.eye(3), unit=1.0, w=np.zeros(3))
     joint.sizes, joint.ends, joint.unseen = np.array(sizes), ResponseEnds(span=span), unseen

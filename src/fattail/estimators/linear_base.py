@@ -284,6 +284,12 @@ class LinearModel(LinearPredictor):
                     f"the labels are separable, or noise at epsilon={self.epsilon:g} does not rule it out: slopes may be "
                     "arbitrarily large, so their intervals are infinite"
                 )
+        if len(fit.decided_by_few):
+            warn_utility(
+                f"a few rows, too few to show at epsilon={self.epsilon:g}, may decide the coefficients of "
+                f"{self._listed(fit.decided_by_few)}: products of columns and residuals have a very heavy tail, so intervals are "
+                "very wide; logarithms of such columns and responses would be estimated better"
+            )
 
 
 def refuse(unsupported: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,14 @@ class LinearPredictor(PrivateEstimator):
     def _warn_of_hidden(self, hidden: NDArray[np.intp]) -> None:
         """Name the columns that are left out of the model because their released counts show no spread."""
         if hidden.size:
-            names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-            listed = ", ".join(str(names[j]) for j in hidden[:MOST_NAMES]) + ", ..." * (hidden.size > MOST_NAMES)
             warn_utility(
-                f"no spread is visible above the noise in {hidden.size} of {self.n_features_in_} columns ({listed}) at "
-                f"epsilon={self.epsilon:g}: their coefficients are 0 and their intervals infinite"
+                f"no spread is visible above the noise in {hidden.size} of {self.n_features_in_} columns "
+                f"({self._listed(hidden)}) at epsilon={self.epsilon:g}: their coefficients are 0 and their intervals infinite"
             )
+
+    def _listed(self, columns: Sequence[int] | NDArray[np.intp]) -> str:
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        return ", ".join(str(names[j]) for j in columns[:MOST_NAMES]) + ", ..." * (len(columns) > MOST_NAMES)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -138,6 +138,8 @@ class JointFit:
         each faint direction."""
         self.bound = math.inf
         """Bound on products of rows and residuals in the steps so far, in units of both."""
+        self.decided_by_few: NDArray[np.bool_] = np.zeros(p, dtype=np.bool_)
+        """Columns whose coefficients may be decided by rows too few to count."""
         self.overshoots = False
         """Whether more predictions lie beyond the responses than a precise fit would have there."""
         self.ends = ResponseEnds()
@@ -403,7 +405,9 @@ class JointFit:
         covariance = np.zeros((self.shown.size, self.shown.size))
         covariance[np.ix_(self.shown, self.shown)] = self.covariance
         covariance[-1, -1] = max(covariance[-1, -1], intercept)
-        return replace(self.problem.solution(self.full, n_iter, covariance), response_range=self.response_range)
+        few = np.flatnonzero(self.shown)[self.decided_by_few]
+        solution = self.problem.solution(self.full, n_iter, covariance)
+        return replace(solution, response_range=self.response_range, decided_by_few=few[few < self.shown.size - 1])
 
     @property
     def response_range(self) -> tuple[float, float]:

@@ -7,7 +7,7 @@ unit size; ``prepare`` finds such units privately, and ``Problem`` converts back
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,6 +53,8 @@ class LinearFit:
     """Of (coef, intercept): sampling and privacy noise together."""
     response_range: tuple[float, float] = (-math.inf, math.inf)
     """Range to which predictions are clipped."""
+    decided_by_few: Sequence[int] | NDArray[np.intp] = ()
+    """Columns whose coefficients may be decided by rows too few to show."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,9 @@ these apart, since they point in the same direction as those beyond. So the last
 intervals allow for a bias in proportion to the difference. Where residuals are skewed and vary in size with the rows, a fit to
 clipped residuals balances what is inside against each other, and all of the bias lies beyond: the covariance of sizes with rows
 says in which direction, and the mean of what is inside whether they are skewed. A response with two values has no tail.
+
+Where counts say that rows too few to count hold most of the gradient, as where a column and the response are both areas of land,
+what is seen inside the bound says nothing of it. Then intervals allow for all of the heaviest likely tail.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from numpy.typing import NDArray
 
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.joint_moments import JointFit
-from fattail.algorithms.parts.lengths import Lengths
+from fattail.algorithms.parts.lengths import FAR_ODDS, Lengths
 from fattail.algorithms.parts.posterior import OFF_DIAGONAL
 from fattail.privacy import Gaussian
 from fattail.robust import Ball, Gram, symmetric
@@ -115,7 +118,7 @@ class Projection:
         square = sizes.square(bound / root) * np.eye(joint.p)
         towards.observe(*self.gradient(towards, data, first, bound), square / data.n)
 
-        sizes, bound = self.bounded(joint, data, towards, wide)
+        sizes, bound = self.bounded(joint, data, towards, wide, sizes.far)
         square = self.square(joint, data, towards.rows(bound), bound)
         inside = bound / DEFAULTS.inside
         less, less_noise = self.gradient(towards, data, narrow, inside)
@@ -125,10 +128,17 @@ class Projection:
         towards.observe(gradient, noise, square / data.n)
         towards.extrapolate(gradient - less, noise + less_noise, shown, cut, most)
         joint.covariance = joint.unit**2 * joint.shape.T @ towards.variance @ joint.shape + joint.unknown
+        if sizes.far > 0:
+            hidden = np.diag(towards.slopes(most * np.sqrt(np.diag(square) / np.trace(square))) ** 2)
+            more = joint.unit**2 * joint.shape.T @ hidden @ joint.shape
+            joint.decided_by_few = np.diag(more) > np.diag(joint.covariance)
+            joint.covariance = joint.covariance + more
 
-    def bounded(self, joint: JointFit, data: PrivateData, towards: _ProjectionSteps, release: Gaussian) -> tuple[Lengths, float]:
+    def bounded(
+        self, joint: JointFit, data: PrivateData, towards: _ProjectionSteps, release: Gaussian, far: float = FAR_ODDS
+    ) -> tuple[Lengths, float]:
         """Lengths of the rows' parts of the gradient, and the best bound on them for the noise of a release."""
-        sizes = Lengths.counted(joint.curator, self.counts, data, towards.sizes)
+        sizes = Lengths.counted(joint.curator, self.counts, data, towards.sizes, far)
         return sizes, best_bound(sizes, joint.curator.noise(release, 2.0 / data.n), joint.p)
 
     def gradient(self, towards: _ProjectionSteps, data: PrivateData, release: Gaussian, bound: float) -> tuple[Floats, Floats]:
@@ -158,7 +168,7 @@ class Projection:
 def best_bound(sizes: Lengths, noise: float, p: int) -> float:
     """Bound of gradients of least error: noise in p directions, and what is cut off."""
     bounds = 2.0 ** (np.arange(*DEFAULTS.bounds) / 4)
-    cut = np.array([sizes.excess(bound) for bound in bounds])
+    cut = np.array([sizes.near_excess(bound) for bound in bounds])
     return float(bounds[np.argmin(p * (noise * bounds) ** 2 + (DEFAULTS.aligned * cut) ** 2)]) * math.sqrt(p)
 
 
