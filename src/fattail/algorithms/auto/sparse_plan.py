@@ -178,9 +178,7 @@ class Plan:
             (TopK("center of a column", UNITS, count=k),) if centered else (),
             (TopK("unit of a column", UNITS, count=k),) if measured else (),
             (TopK("scale of residuals", looks * size, count=looks),) if numbers else (),
-            (Gaussian("level of residuals", len(sizes) * SCALE / 4, count=len(sizes)),)
-            if numbers and intercept and screens
-            else (),
+            _levels(len(sizes)) if numbers and intercept and screens else (),
             screens,
             rough,
             final,
@@ -205,6 +203,12 @@ def _selections(k: int, parts: int, d: int, told: bool) -> tuple[list[int], list
     share = (SCREENING if told else SCREENING_AUTO) * min(1.0, max(0.5, math.log(d / k) / 4))
     sizes = [k // parts + (q < k % parts) for q in range(parts)]
     return sizes, [share * m / k for m in sizes]
+
+
+def _levels(parts: int) -> tuple[Gaussian, ...]:
+    """For each selection. The first, whose residuals have no fit yet, first moves their middle, which is then measured again."""
+    later = (Gaussian(f"level of residuals, part {q + 1}", SCALE / 4) for q in range(1, parts))
+    return Gaussian("level of residuals", SCALE, count=2), *later
 
 
 def _first_and_later(k: int, first: int) -> tuple[list[int], list[float]]:
