@@ -65,6 +65,8 @@ from fattail.rows.data import Block, PrivateData
 # periods, in octaves. Signs show a column around 0. A column that is always positive, in any unit, shows in some wave that
 # changes its sign near the column's middle. It need not be known which transform is best: the largest score counts.
 PERIODS = np.array([2.0**-5, 2.0**-3, 0.5, 2.0, 8.0])
+# The first ones are for columns far from zero: where centers are known, they cost time alone.
+FINE = 2
 # A unit is this multiple of the typical magnitude: root mean square over mean, 1.25 for normal columns, more for heavier tails.
 UNIT = 1.4
 # Rows over the noise multiplier below which the dense default's many releases cost more than they gain, however few the columns:
@@ -137,7 +139,8 @@ def screened_fit(
     found = find_units(curator, plan.unit_rounds, data, bool(plan.spread)) if plan.finds_all_units else None
     psi = typical(curator, plan.spread[0], data, fit.residual, RESIDUALS) if plan.spread else 0.5
     look_scaled = bool(plan.scaled) and rows_look_scaled(curator, plan.scaled[0], data)
-    screen = Screen(curator, plan, data, fit, psi, found, PERIODS[:0] if look_scaled else PERIODS)
+    periods = PERIODS[:0] if look_scaled else PERIODS if found is None else PERIODS[FINE:]
+    screen = Screen(curator, plan, data, fit, psi, found, periods)
     if plan.scaled and not look_scaled:
         for release in () if plan.finds_all_units else plan.unit_rounds:
             curator.waive(release)
