@@ -74,7 +74,8 @@ UNIT = 1.4
 FEW_ROWS = 2000.0
 # While columns are chosen, residuals are clipped at this quantile: a low one, because signs matter more than sizes for a score.
 RESIDUALS = 0.35
-# Derivative of the mean of residuals clipped there, by the intercept, for normal ones: the others move too little at first.
+# The mean of clipped residuals over this moves their middle: roughly the share that is not clipped. With 0.35, that of residuals
+# around their middle, skewed ones were moved too far (fire losses: R2 0.78 instead of 0.91).
 UNCLIPPED = 0.5
 
 

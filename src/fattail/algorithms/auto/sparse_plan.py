@@ -86,9 +86,9 @@ class TableDefaults:
     fit: float = 0.2
     """Share of the fit for which the number of columns is public arithmetic."""
     first: float = 0.14
-    """Share of the first selection, which is the only one of a table ..."""
+    """Share of the first selection, as large as the fit of a table can be ..."""
     later: float = 0.28
-    """... and of the others, which columns that are alike have."""
+    """... and of the others, of which a table makes those that it needs."""
     few: int = 4
     """Units of fewer columns do not say whether all are alike: one that noise made would turn scaled columns into a table."""
     rows: float = 0.005
@@ -212,7 +212,7 @@ def _levels(parts: int) -> tuple[Gaussian, ...]:
 
 
 def _first_and_later(k: int, first: int) -> tuple[list[int], list[float]]:
-    """Columns and budget of a first selection, which is all that a table has, and of two later ones."""
+    """Columns and budget of a first selection, which is enough for a table, and of two later ones."""
     rest = k - first
     sizes = [m for m in (first, rest - rest // 2, rest // 2) if m]
     return sizes, [TABLES.first, *(TABLES.later * m / max(rest, first) for m in sizes[1:])]
