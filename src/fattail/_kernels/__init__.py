@@ -25,7 +25,19 @@ from .cells import (
     octave_cells,
     person_cells,
 )
-from .row_values import Factors, Residual, dot, factors, product, row_dots, row_norms, shaped_rows, standard_rows, waves_of
+from .row_values import (
+    Factors,
+    Residual,
+    dot,
+    factors,
+    product,
+    row_dots,
+    row_norms,
+    shaped_rows,
+    standard_rows,
+    wave_lists,
+    waves_of,
+)
 from .trimmed import exact_sum, smooth_sensitivity
 
 __all__ = [
@@ -56,6 +68,7 @@ __all__ = [
     "smooth_sums",
     "standard_rows",
     "truncate_sums",
+    "wave_lists",
     "waves_of",
 ]
 

@@ -100,8 +100,13 @@ def shaped_rows(
     return out, squares, lengths
 
 
+def wave_lists(periods: int) -> int:
+    """Number of lists of columns that `waves_of` returns for so many periods."""
+    return 2 + waves.PHASES * periods
+
+
 def waves_of(V: NDArray[Any], periods: Floats) -> NDArray[np.float32]:
     """Signs of a block and waves of its logarithms (see `waves.waves_block`), one list of columns after another."""
-    out = np.empty((V.shape[0], (1 + 2 * len(periods)) * V.shape[1]), dtype=np.float32)
+    out = np.empty((V.shape[0], wave_lists(len(periods)) * V.shape[1]), dtype=np.float32)
     waves.waves_block(plain(np.ascontiguousarray(V)), periods, out)
     return out

@@ -7,13 +7,16 @@ from numba import njit
 
 from .dense import JIT
 
+PHASES = 4
+"""Of each wave: one of them changes its sign within an eighth of a period of wherever a column has its middle."""
+
 
 @njit(**JIT)
 def waves_block(V, periods, out):
-    """Write signs to the first columns of ``out``, then waves of ``log2 |v|`` with a sign: two phases of each period.
+    """Write to ``out``, one list of columns after another: signs; whether positive; square waves of ``log2 |v|``, with a sign.
 
     The bits of a float, read as an integer, are its logarithm up to a tenth of an octave, exact at whole octaves and monotone
-    between them. A wave falls from 1 to -1 in half a period and rises again.
+    between them. A wave is 1 for half a period and -1 for the other half. All values are -1, 0 or 1.
     """
     n, d = V.shape
     octaves = np.empty(d)
@@ -24,9 +27,10 @@ def waves_block(V, periods, out):
             octaves[j] = np.float64(np.float64(abs(v)).view(np.int64)) * 2.0**-52
             signs[j] = np.float64(v > 0.0) - np.float64(v < 0.0)
             out[i, j] = signs[j]
-        for k in range(2 * periods.size):
-            rate, phase = 1.0 / periods[k // 2], 0.25 * (k % 2)
-            wave = out[i, (k + 1) * d : (k + 2) * d]
+            out[i, d + j] = np.float64(v > 0.0) - np.float64(v <= 0.0)
+        for k in range(PHASES * periods.size):
+            rate, phase = 1.0 / periods[k // PHASES], (k % PHASES) / (2.0 * PHASES)
+            wave = out[i, (k + 2) * d : (k + 3) * d]
             for j in range(d):
                 t = octaves[j] * rate + phase
-                wave[j] = signs[j] * (4.0 * abs(t - np.floor(t) - 0.5) - 1.0)
+                wave[j] = signs[j] if t - np.floor(t) < 0.5 else -signs[j]

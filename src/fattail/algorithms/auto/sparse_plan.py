@@ -86,9 +86,9 @@ class TableDefaults:
     fit: float = 0.2
     """Share of the fit for which the number of columns is public arithmetic."""
     first: float = 0.14
-    """Share of the first selection, which is the only one of a table ..."""
+    """Share of the first selection, as large as the fit of a table can be ..."""
     later: float = 0.28
-    """... and of the others, which columns that are alike have."""
+    """... and of the others, of which a table makes those that it needs."""
     few: int = 4
     """Units of fewer columns do not say whether all are alike: one that noise made would turn scaled columns into a table."""
     rows: float = 0.005
@@ -178,9 +178,7 @@ class Plan:
             (TopK("center of a column", UNITS, count=k),) if centered else (),
             (TopK("unit of a column", UNITS, count=k),) if measured else (),
             (TopK("scale of residuals", looks * size, count=looks),) if numbers else (),
-            (Gaussian("level of residuals", len(sizes) * SCALE / 4, count=len(sizes)),)
-            if numbers and intercept and screens
-            else (),
+            _levels(len(sizes)) if numbers and intercept and screens else (),
             screens,
             rough,
             final,
@@ -207,8 +205,14 @@ def _selections(k: int, parts: int, d: int, told: bool) -> tuple[list[int], list
     return sizes, [share * m / k for m in sizes]
 
 
+def _levels(parts: int) -> tuple[Gaussian, ...]:
+    """For each selection. The first, whose residuals have no fit yet, first moves their middle, which is then measured again."""
+    later = (Gaussian(f"level of residuals, part {q + 1}", SCALE / 4) for q in range(1, parts))
+    return Gaussian("level of residuals", SCALE, count=2), *later
+
+
 def _first_and_later(k: int, first: int) -> tuple[list[int], list[float]]:
-    """Columns and budget of a first selection, which is all that a table has, and of two later ones."""
+    """Columns and budget of a first selection, which is enough for a table, and of two later ones."""
     rest = k - first
     sizes = [m for m in (first, rest - rest // 2, rest // 2) if m]
     return sizes, [TABLES.first, *(TABLES.later * m / max(rest, first) for m in sizes[1:])]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from fattail import _kernels
 from fattail._tools.numbers import TINY
@@ -37,6 +38,8 @@ class JointSupportDefaults:
     """Standard errors are doubted if they exceed those by which most coefficients are noise by more than this factor."""
     least_z: float = 2**0.5
     """A coefficient below at least this many standard errors is dropped: it then explains less than its noise adds (Akaike)."""
+    noise: float = 0.15
+    """Share of the kept columns that may be noise."""
     unit_ratio: tuple[float, float] = (2.0, 100.0)
     """Scales within a factor of their median are alike. The factor is the first number plus the second times the noise of a
     count, as a share of the rows. Uniform columns had up to 6.3 with a noise of 0.05."""
@@ -111,21 +114,23 @@ def without_noise(fit: LinearFit, d: int, support: Indices, sparsity: int | None
     """A fit of some of d columns, without the coefficients that noise could explain."""
     # Of d / k estimates that are only noise, the largest has about so many standard errors. A given sparsity says how many
     # are not.
-    least = max(DEFAULTS.least_z, math.sqrt(2 * math.log(d / support.size)) if sparsity is None else 0.0)
+    most_z = max(DEFAULTS.least_z, math.sqrt(2 * math.log(d / support.size)) if sparsity is None else 0.0)
     if fit.covariance is None:  # too few rows to show any column
         return SparseFit.of(d, support, fit.coef, fit.intercept, np.full(support.size + 1, math.inf))
     sizes = np.abs(fit.coef) / np.sqrt(np.maximum(np.diag(fit.covariance)[:-1], TINY))
     # If most coefficients are far smaller than their standard errors say, these are too large to judge the others by.
-    least *= min(1.0, DEFAULTS.doubt * float(np.median(sizes)) / HALF_OF_NOISE)
-    fit = eliminated(fit, sparsity or support.size, least)
+    doubt = min(1.0, DEFAULTS.doubt * float(np.median(sizes)) / HALF_OF_NOISE)
+    fit = eliminated(fit, sparsity or support.size, (DEFAULTS.least_z * doubt, most_z * doubt))
     assert fit.covariance is not None
     found = SparseFit.of(d, support, fit.coef, fit.intercept, np.sqrt(np.diag(fit.covariance)))
     return replace(found, response_range=fit.response_range)
 
 
-def eliminated(fit: LinearFit, most: int, least: float) -> LinearFit:
-    """Backward elimination: drop the coefficient of fewest standard errors until ``most`` are left and all exceed ``least``.
+def eliminated(fit: LinearFit, most: int, least: tuple[float, float]) -> LinearFit:
+    """Backward elimination: drop the coefficient of fewest standard errors until ``most`` are left and all exceed a threshold.
 
+    The threshold rises from the first to the second of ``least`` as fewer are left. If m of k are, about a share of ``noise`` of
+    them would be noise that exceeds it (Benjamini and Hochberg 1995): where nearly all columns count, one may.
     The others change to their expected values given that it is zero, by the covariance of the errors. A column without a visible
     spread keeps its coefficient of zero and its infinite error.
     """
@@ -134,10 +139,12 @@ def eliminated(fit: LinearFit, most: int, least: float) -> LinearFit:
     left = [j for j in range(fit.coef.size) if math.isfinite(covariance[j, j])]
     hidden = np.isinf(np.diag(covariance))
     covariance[hidden], covariance[:, hidden] = 0.0, 0.0
+    tried = len(left)
     while left:
         size = np.abs(theta[left]) / np.sqrt(np.maximum(np.diag(covariance)[left], TINY))
         smallest = int(np.argmin(size))
-        if len(left) <= most and size[smallest] >= least:
+        shown = -float(ndtri(DEFAULTS.noise * len(left) / (2 * tried)))
+        if len(left) <= most and size[smallest] >= np.clip(shown, *least):
             break
         j = left.pop(smallest)
         along = covariance[:, j] / max(float(covariance[j, j]), TINY)
