@@ -2,7 +2,7 @@
 
 A first look counts the rows of every octave around the center. A second look counts again, with fresh noise:
 
-- all rows far beyond the visible ones, in one count, if there are enough rows;
+- all rows far beyond the visible ones, in one count, if the first counts support such rows or there are many rows;
 - all octaves, if no rows are visible besides a point mass;
 - single octaves that may hold rows, if those rows would change the answer, and all far ones if the one count shows rows;
 - the parts of the last octave, if many rows lie in it, since they may end abruptly (``closer.py``).
@@ -24,6 +24,7 @@ from fattail.columns.closer import find_hard_ends, noise_of_all
 from fattail.columns.description import CELLS, NOT_YET, ColumnDescription
 from fattail.columns.ends import Ends, choose_ends
 from fattail.columns.evidence import CountNoise, FarRows
+from fattail.columns.hidden import HIDDEN, HiddenRows, prior_of_hidden
 from fattail.columns.location import (
     GRID,
     OCTAVE_GRID,
@@ -57,12 +58,16 @@ class LookRules:
     split."""
     least_tails: float = 0.1
     """Tails are not counted again if less than this fraction would be left for the second counts."""
-    far: float = 0.08
-    """The same for one count of all rows far beyond the visible ones."""
-    far_rows: float = 3000.0
-    """They are counted if, by the whole following release, the noise of all counts would be below one in so many rows."""
-    gap: int = 2
-    """Number of octaves between the last visible one and the first of these rows."""
+    far: float = 0.2
+    """The same for one count of all rows far beyond the visible ones, in columns whose first counts support such rows."""
+    far_always: float = 0.08
+    """The same in other columns, if there are many rows."""
+    far_rows: tuple[float, float, float] = (600.0, 3000.0, 6000.0)
+    """Numbers of rows for each scale that the noise of all counts would have by the whole following release (n epsilon of about
+    2000, 10,000 and 20,000): far rows are counted from the first one on; if there is some support for them, from the second one
+    on; always, from the third one on. Beyond it, both fractions decrease with the fourth root of the number of rows."""
+    suspicion: tuple[float, float] = (0.0, -0.4)
+    """Log likelihood ratio of such rows to none that is support, below and above the second number of rows."""
     inside: int = 16
     """Number of octaves below the resolution of a center that are counted one by one."""
     beyond: int = 24
@@ -222,8 +227,9 @@ def settle_ends(
     *Privacy.* Which cells are counted again, and with which budget, are functions of releases. Proof: ``looks.proof.md``.
     """
     ends = [choose_ends(column, unit()) for column in columns]
+    prior = prior_of_hidden(columns[0].rows / noise_of_all(curator, release, len(columns)).scale)
     if any(column.second is None for column in columns):
-        return columns, ends
+        return columns, _with_hidden_rows(columns, ends, prior)
     described, columns = columns, _with_far_rows(curator, release, columns, ends, counts)
     ends = _chosen_again(described, columns, ends, unit())
     unseen = np.array([e.guessed or not e.seen for e in ends])
@@ -250,28 +256,44 @@ def settle_ends(
         ends = _chosen_again(columns, counted, ends, unit())
         columns = counted
     found = find_hard_ends(curator, release, data, columns)
-    return found, _chosen_again(columns, found, ends, unit())
+    return found, _with_hidden_rows(found, _chosen_again(columns, found, ends, unit()), prior)
+
+
+def _with_hidden_rows(columns: list[ColumnDescription], ends: list[Ends], prior: float) -> list[Ends]:
+    """Ends whose bounds of the bias allow for rows that the counts do not rule out."""
+    allowed = []
+    for column, one in zip(columns, ends, strict=True):
+        hidden = HiddenRows.of(column, one.expected) if one.seen else None
+        if hidden is not None:
+            above, below = hidden.bounds(prior) / column.rows
+            one = one._replace(doubt_above=max(one.doubt_above, above), doubt_below=max(one.doubt_below, below))
+        allowed.append(one)
+    return allowed
 
 
 def _with_far_rows(
     curator: Curator, release: Noise, columns: list[ColumnDescription], ends: list[Ends], counts: OctaveCounts
 ) -> list[ColumnDescription]:
-    """Count all rows far beyond the visible ones of each column at once, if a small part of the budget shows few of them.
+    """Count all rows far beyond the visible ones of each column at once, where the first counts support such rows.
 
     A single octave shows rows only if its count is larger than that of many empty octaves may be. One count of all is one test.
-    Columns in which neither this count nor that of an octave shows rows stay as they are.
     """
-    if noise_of_all(curator, release, len(columns)).scale * LOOKS.far_rows > columns[0].rows:
+    rows = columns[0].rows / noise_of_all(curator, release, len(columns)).scale
+    least, some, many = LOOKS.far_rows
+    if rows < least:
         return columns
-    start = np.array([c.far_start(LOOKS.gap) for c in columns])
+    start = np.array([c.far_start(HIDDEN.gap) for c in columns])
+    hidden = [HiddenRows.of(c, e.expected) if e.seen else None for c, e in zip(columns, ends, strict=True)]
+    suspected = np.array([h is not None and h.evidence > LOOKS.suspicion[int(rows >= some)] for h in hidden])
+    if rows < many:
+        start[~suspected] = CELLS
     if (start == CELLS).all():
         return columns
-    noisy, noise = counts.released_beyond(curator, curator.split(release, "far rows", LOOKS.far), start)
-    far = [FarRows(int(k), float(v - e.expected[k:].sum()), noise) for k, v, e in zip(start, noisy, ends, strict=True)]
-    return [
-        replace(c, far=f) if f.start < CELLS and (f.shown or e.doubtful[:, f.start :].any()) else c
-        for c, f, e in zip(columns, far, ends, strict=True)
-    ]
+    wanted = np.where(start < CELLS, np.where(suspected, LOOKS.far, LOOKS.far_always), 0.0).mean()
+    look = curator.split(release, "far rows", float(wanted) * min(many / rows, 1.0) ** 0.25)
+    noisy, noise = counts.released_beyond(curator, look, start)
+    far = [FarRows(int(k), float(v - e.expected[:, k:].sum()), noise) for k, v, e in zip(start, noisy, ends, strict=True)]
+    return [replace(c, far=f) if f.start < CELLS else c for c, f in zip(columns, far, strict=True)]
 
 
 def _chosen_again(before: list[ColumnDescription], now: list[ColumnDescription], ends: list[Ends], unit: float) -> list[Ends]:
