@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 class HiddenRules:
     """Constants of this comparison, chosen on ``column_laws.TUNING``; try others with ``benchmarks/tuning/columns.py``."""
 
-    gap: int = 2
+    gap: int = 1
     """Number of octaves between the last visible one and the first of these rows."""
     octaves: int = 14
     """Number of octaves in which they may begin."""
@@ -38,7 +38,9 @@ class HiddenRules:
     from none."""
     doubt: float = 0.025
     """Probability that they shift the mean by more than the bound."""
-    prior: float = 0.05
+    warned: float = 5.0
+    """A warning says that they make an interval wide if the bound is so many times as large as the other errors."""
+    prior: float = 0.06
     """Prior probability that there are such rows, with many rows."""
     many: float = 600.0
     """So many rows for each scale that the noise of all counts would have by the whole following release (n epsilon of 2000)."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.warnings import warn_utility
 from fattail.columns.closer import find_hard_ends, noise_of_all
 from fattail.columns.description import CELLS, NOT_YET, ColumnDescription
 from fattail.columns.ends import Ends, choose_ends
@@ -58,16 +59,17 @@ class LookRules:
     split."""
     least_tails: float = 0.1
     """Tails are not counted again if less than this fraction would be left for the second counts."""
-    far: float = 0.2
+    far: float = 0.16
     """The same for one count of all rows far beyond the visible ones, in columns whose first counts support such rows."""
     far_always: float = 0.08
     """The same in other columns, if there are many rows."""
-    far_rows: tuple[float, float, float] = (600.0, 3000.0, 6000.0)
+    far_rows: tuple[float, float, float, float] = (600.0, 3000.0, 6000.0, 20_000.0)
     """Numbers of rows for each scale that the noise of all counts would have by the whole following release (n epsilon of about
-    2000, 10,000 and 20,000): far rows are counted from the first one on; if there is some support for them, from the second one
-    on; always, from the third one on. Beyond it, both fractions decrease with the fourth root of the number of rows."""
+    2000, 10,000, 20,000 and 50,000): far rows are counted from the first one on if there is clear support for them, from the
+    second one on if there is some, and always from the third one on. From the last one on, both fractions decrease with the root
+    of the number of rows: then few enough rows are found, and the noise matters more against the mean of these very rows."""
     suspicion: tuple[float, float] = (0.0, -0.4)
-    """Log likelihood ratio of such rows to none that is support, below and above the second number of rows."""
+    """Log likelihood ratio of such rows to none that is clear and some support."""
     inside: int = 16
     """Number of octaves below the resolution of a center that are counted one by one."""
     beyond: int = 24
@@ -229,7 +231,7 @@ def settle_ends(
     ends = [choose_ends(column, unit()) for column in columns]
     prior = prior_of_hidden(columns[0].rows / noise_of_all(curator, release, len(columns)).scale)
     if any(column.second is None for column in columns):
-        return columns, _with_hidden_rows(columns, ends, prior)
+        return columns, _with_hidden_rows(columns, ends, prior, unit())
     described, columns = columns, _with_far_rows(curator, release, columns, ends, counts)
     ends = _chosen_again(described, columns, ends, unit())
     unseen = np.array([e.guessed or not e.seen for e in ends])
@@ -256,18 +258,25 @@ def settle_ends(
         ends = _chosen_again(columns, counted, ends, unit())
         columns = counted
     found = find_hard_ends(curator, release, data, columns)
-    return found, _with_hidden_rows(found, _chosen_again(columns, found, ends, unit()), prior)
+    return found, _with_hidden_rows(found, _chosen_again(columns, found, ends, unit()), prior, unit())
 
 
-def _with_hidden_rows(columns: list[ColumnDescription], ends: list[Ends], prior: float) -> list[Ends]:
-    """Ends whose bounds of the bias allow for rows that the counts do not rule out."""
-    allowed = []
+def _with_hidden_rows(columns: list[ColumnDescription], ends: list[Ends], prior: float, unit: float) -> list[Ends]:
+    """Ends whose bounds of the bias allow for rows that the counts do not rule out; warns where these make an interval wide."""
+    allowed, wide = [], 0
     for column, one in zip(columns, ends, strict=True):
         hidden = HiddenRows.of(column, one.expected) if one.seen else None
         if hidden is not None:
             above, below = hidden.bounds(prior) / column.rows
+            error = math.sqrt(one.bias_variance + sum(one.square) / column.rows + (unit * (one.high - one.low)) ** 2)
+            wide += max(above, below) > HIDDEN.warned * max(error, one.doubt_above, one.doubt_below)
             one = one._replace(doubt_above=max(one.doubt_above, above), doubt_below=max(one.doubt_below, below))
         allowed.append(one)
+    if wide:
+        warn_utility(
+            f"in {wide} of {len(columns)} columns, a few rows far beyond the visible ones may hold much of the mean: "
+            "the noisy counts do not rule them out, so the interval is wide"
+        )
     return allowed
 
 
@@ -279,7 +288,7 @@ def _with_far_rows(
     A single octave shows rows only if its count is larger than that of many empty octaves may be. One count of all is one test.
     """
     rows = columns[0].rows / noise_of_all(curator, release, len(columns)).scale
-    least, some, many = LOOKS.far_rows
+    least, some, many, plenty = LOOKS.far_rows
     if rows < least:
         return columns
     start = np.array([c.far_start(HIDDEN.gap) for c in columns])
@@ -290,7 +299,7 @@ def _with_far_rows(
     if (start == CELLS).all():
         return columns
     wanted = np.where(start < CELLS, np.where(suspected, LOOKS.far, LOOKS.far_always), 0.0).mean()
-    look = curator.split(release, "far rows", float(wanted) * min(many / rows, 1.0) ** 0.25)
+    look = curator.split(release, "far rows", float(wanted) * math.sqrt(min(plenty / rows, 1.0)))
     noisy, noise = counts.released_beyond(curator, look, start)
     far = [FarRows(int(k), float(v - e.expected[:, k:].sum()), noise) for k, v, e in zip(start, noisy, ends, strict=True)]
     return [replace(c, far=f) if f.start < CELLS else c for c, f in zip(columns, far, strict=True)]
