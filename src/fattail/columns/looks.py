@@ -63,13 +63,14 @@ class LookRules:
     """The same for one count of all rows far beyond the visible ones, in columns whose first counts support such rows."""
     far_always: float = 0.08
     """The same in other columns, if there are many rows."""
-    far_rows: tuple[float, float, float, float] = (600.0, 3000.0, 6000.0, 20_000.0)
+    far_rows: tuple[float, float, float] = (3000.0, 6000.0, 20_000.0)
     """Numbers of rows for each scale that the noise of all counts would have by the whole following release (n epsilon of about
-    2000, 10,000, 20,000 and 50,000): far rows are counted from the first one on if there is clear support for them, from the
-    second one on if there is some, and always from the third one on. From the last one on, both fractions decrease with the root
-    of the number of rows: then few enough rows are found, and the noise matters more against the mean of these very rows."""
-    suspicion: tuple[float, float] = (0.0, -0.4)
-    """Log likelihood ratio of such rows to none that is clear and some support."""
+    10,000, 20,000 and 50,000): far rows are counted from the first one on if the first counts support them, and always from the
+    second one on. From the last one on, both fractions decrease with the root of the number of rows: then few enough rows are
+    found, and the noise matters more against the mean of these very rows."""
+    suspicion: float = -0.4
+    """Least log likelihood ratio of such rows to none that is support. It is exceeded in a fifth to a quarter of columns without
+    such rows."""
     inside: int = 16
     """Number of octaves below the resolution of a center that are counted one by one."""
     beyond: int = 24
@@ -288,12 +289,12 @@ def _with_far_rows(
     A single octave shows rows only if its count is larger than that of many empty octaves may be. One count of all is one test.
     """
     rows = columns[0].rows / noise_of_all(curator, release, len(columns)).scale
-    least, some, many, plenty = LOOKS.far_rows
-    if rows < least:
+    some, many, plenty = LOOKS.far_rows
+    if rows < some:
         return columns
     start = np.array([c.far_start(HIDDEN.gap) for c in columns])
     hidden = [HiddenRows.of(c, e.expected) if e.seen else None for c, e in zip(columns, ends, strict=True)]
-    suspected = np.array([h is not None and h.evidence > LOOKS.suspicion[int(rows >= some)] for h in hidden])
+    suspected = np.array([h is not None and h.evidence > LOOKS.suspicion for h in hidden])
     if rows < many:
         start[~suspected] = CELLS
     if (start == CELLS).all():
