@@ -16,6 +16,9 @@ from scipy import sparse
 
 from fattail import _kernels
 from fattail._kernels.groups import group_cells
+from fattail.columns.evidence import CountNoise
+from fattail.columns.tail_shapes import EDGES
+from fattail.columns.tails import Posterior
 from fattail.robust import Ball, Clip, Gram, Smooth, Trimmed
 from fattail.rows.data import PrivateData
 
@@ -52,6 +55,7 @@ def warmup() -> float:
         _kernels.cell_counts(codes, np.zeros((3, 8), dtype=np.int64))
     group = np.zeros(40, dtype=np.int64)
     group_cells(np.ones(40), group, group, 0.0, 1.0, np.zeros((1, 3), dtype=np.int64))
+    Posterior.of(np.ones(EDGES.size), 40.0, CountNoise(1.0, laplace=True), 1.0, 1.0).tail(1.0)
     Trimmed(2, 1.0, 0.1).mean(PrivateData(np.ones((40, 3))))
     return time.perf_counter() - began
 

@@ -19,7 +19,7 @@ from fattail.robust import Clip, Gram, Smooth
 from fattail.robust.passes import sum_over_blocks
 from fattail.rows.classes import Labels
 from fattail.rows.data import PrivateData
-from fattail.rows.door import Refusal, rows_of, target_of, type_of
+from fattail.rows.door import Refusal, rows_of, target_of, type_of, typed
 from fattail.rows.frames import library
 from fattail.rows.named import NamedColumns
 from fattail.rows.passes import cut
@@ -398,6 +398,28 @@ def test_rows_of_different_lengths_are_refused():
     """A list with cells and lists was a column, and one with lists alone a table: one row decided on the shape of the answer."""
     for data in ([[1.0], [2.0], 3.0], [[1.0, 2.0], [3.0]], [[1.0], None], [1.0, (2.0,)], [range(2), 1.0]):
         refused_before_the_charge(lambda data=data: fattail.mean(100 * data, missing="zero"), "same number of cells")
+
+
+class Unreadable:
+    """A cell that numpy takes for an array, and fails to read."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError(SECRET)
+
+
+ARRAYS = [np.zeros((2, 3)), np.zeros((2, 4)), np.array(["a", "b"]), [[1.0], [2.0]], np.ma.masked_array([1.0, 2.0], [True, False])]
+
+
+@pytest.mark.parametrize("odd", [*ARRAYS, np.ma.masked, np.ma.masked_array([1.0], [True]), Unreadable(), []])
+@pytest.mark.parametrize("first", [1.0, "1", [1.0], np.zeros((2, 3))])
+@pytest.mark.filterwarnings("error")
+def test_a_cell_that_is_an_array_is_missing(first, odd):
+    """Others were refused for it if they were arrays of another shape, a row of them was a table, and a mask warned."""
+    known = target_of([first], strict=False)[0]
+    np.testing.assert_array_equal(target_of([first, odd], strict=False), [known, np.nan])
+    assert np.isnan(Labels((0, 1)).codes([first, odd], strict=False)[1])
+    np.testing.assert_array_equal(typed([[odd, odd]]), [[np.nan, np.nan]])
+    np.testing.assert_array_equal(typed([[2.0, 2.0], [odd, odd]]), [[2.0, 2.0], [np.nan, np.nan]])
 
 
 def test_an_odd_label_of_a_list_is_a_missing_one():

@@ -28,6 +28,18 @@ TARGETS = cases.targets()
 each_target = pytest.mark.parametrize("target", TARGETS, ids=[t.name for t in TARGETS])
 
 
+def test_planted_faults_can_be_planted(monkeypatch):
+    """Lines that were changed since could not be replaced, and an attack under another name would not run."""
+    monkeypatch.syspath_prepend(str(PATH.parent))
+    planted, names = importlib.import_module("planted"), {target.name for target in TARGETS}
+    names |= {question.name for question in importlib.import_module("audit_statistics").questions()}
+    for name, fault in planted.FAULTS.items():
+        assert fault["attack"] in names, name
+        for edit in fault["edit"]:
+            path = importlib.util.find_spec(f"fattail.{edit['module']}").origin
+            assert Path(path).read_text(encoding="utf-8").count(edit["old"]) == 1, name
+
+
 def pair(estimator, wanted):
     return next((data, neighbor) for name, data, neighbor in cases.pairs(cases.Target(estimator, "auto")) if name == wanted)
 

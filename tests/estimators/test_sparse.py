@@ -446,3 +446,17 @@ def test_one_unit_of_fifty_that_noise_made_does_not_make_a_table():
     scale[:5] = 4.5
     assert not columns_are_alike(ColumnUnits(np.zeros(50), scale, np.ones(50)), 0.055)
     assert not columns_are_alike(ColumnUnits(np.zeros(4), np.array([0.5, 0.5, 0.5, 4.5]), np.ones(4)), 0.055)
+
+
+@pytest.mark.parametrize("sparsity", [3, None])
+def test_one_cost_among_scaled_columns_does_not_run_away(sparsity):
+    """Nearly all columns looked scaled, so the cost was taken to be, too: slopes of 1e8, in every fit."""
+    for seed in range(2):
+        rng = np.random.default_rng([seed, 17])
+        X = rng.normal(size=(10_000, 100))
+        X[:, -1] = rng.lognormal(6, 1, 10_000)
+        y = 50 * X[:, 3] + 0.2 * X[:, -1] + 50 * rng.standard_t(3, 10_000)
+        options = {} if sparsity is None else {"sparsity": sparsity}
+        model = DPSparseRegressor(epsilon=1.0, random_state=seed, **options).fit(X, y)
+        assert {3, 99} <= set(model.support_)
+        assert np.mean((model.predict(X) - y) ** 2) < 0.4 * np.var(y)

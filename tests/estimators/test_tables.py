@@ -238,6 +238,7 @@ def test_rows_of_positive_or_uneven_columns_do_not_look_scaled() -> None:
     scaled = rng.normal(size=(1000, 60))
     uneven = scaled * 10.0 ** np.arange(-2, 4).repeat(10)
     positive = np.where(np.arange(60) < 30, np.abs(scaled), scaled)
+    one_cost = np.where(np.arange(60) == 0, rng.lognormal(6, 1, (1000, 1)), scaled)  # shows in no quantile of a row
 
     def answer(X: np.ndarray) -> bool:
         curator, release = Curator(1.0, 1e-5, random_state=0), Gaussian("rows")
@@ -248,6 +249,10 @@ def test_rows_of_positive_or_uneven_columns_do_not_look_scaled() -> None:
     assert answer(np.where(rng.random(scaled.shape) < 0.7, 0.0, scaled))  # zeros are ignored
     assert not answer(uneven)
     assert not answer(positive)
+    assert not answer(one_cost)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert answer(np.where(np.arange(1000)[:, None] < 3, [[1e300], [np.nan], [np.inf]] * 333 + [[0.0]], scaled))
 
 
 def test_a_copy_of_a_column_leaves_both_slopes_open():

@@ -174,8 +174,8 @@ def test_the_self_test_catches_planted_faults(monkeypatch):
     """Odd residues too rare by 4.5 %, as in a published version of the sampler, and scales too small by a quarter."""
     rng, honest = np.random.default_rng(0), selftest.discrete_gaussian
 
-    def biased(value, scale):
-        draws, again = honest(value, scale), honest(value, scale)
+    def biased(draw, value, scale):
+        draws, again = honest(draw, value, scale), honest(draw, value, scale)
         return np.where((draws % 2 == 1) & (rng.random(value.size) < 0.09), again, draws)
 
     monkeypatch.setattr(selftest, "discrete_gaussian", biased)

@@ -63,6 +63,14 @@ def test_a_plan_that_does_not_fit_is_refused():
     inner.plan(Gaussian("a"))
     with pytest.raises(PrivacyError, match="fixed once"):
         inner.plan(Gaussian("a"))
+    curator, _, rest = planned()
+    steps = Allotment(curator, rest)
+    steps.plan(Gaussian("steps", parts=3))
+    with pytest.raises(PrivacyError, match="fixed once"):
+        steps.plan(Gaussian("more steps", parts=3))
+    curator, _, rest = planned()
+    inner = Allotment(curator, rest)
+    inner.plan(Gaussian("a"))
     with pytest.raises(PrivacyError, match="not in the plan"):
         inner.release(Gaussian("c"), Bounded([1.0], 0.01))
     with pytest.raises(PrivacyError, match="all are used"):  # what was divided is not released as a whole

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fattail
@@ -99,6 +100,17 @@ def test_only_the_largest_coefficients_are_shown(card: Card) -> None:
     page = Card.of(model, names=[f"column {j}" for j in range(100)])
     assert len(page.results) == 100  # 99 that are not zero, and the intercept
     assert "column 99" in page.to_html() and "column 2<" not in page.to_html()
+
+
+def test_columns_are_named_as_in_the_frame_unless_names_are_given() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(2000, 2)), columns=["age", "income"])
+    model = fattail.DPLinearRegression(random_state=0).fit(X, X["age"] + rng.normal(size=2000))
+    assert [r.name for r in Card.of(model).results] == ["age", "income", "intercept"]
+    assert [r.name for r in Card.of(fattail.DPMean(random_state=0).fit(X)).results] == ["age", "income"]
+    assert [r.name for r in Card.of(model, names=["a", "b"]).results] == ["a", "b", "intercept"]
+    with pytest.raises(ValueError, match="names must name each of the 2 columns"):
+        Card.of(model, names=["a"])
 
 
 def test_intervals_belong_to_their_numbers(card: Card) -> None:

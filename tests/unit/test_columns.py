@@ -16,7 +16,7 @@ from fattail.columns import CountNoise, OctaveCounts, choose_ends, choose_radius
 from fattail.columns.alike import probability_alike
 from fattail.columns.description import CELLS, ColumnDescription
 from fattail.columns.evidence import RATES
-from fattail.columns.location import DENSE_GRID, GRID, OCTAVES, LocationGrid, find_locations, roundest
+from fattail.columns.location import DENSE_GRID, GRID, OCTAVES, LocationGrid, find_locations, roundest, signed_counts
 from fattail.columns.looks import merged_octaves
 from fattail.columns.tail_shapes import ENDS, bank
 from fattail.columns.tails import Posterior
@@ -309,6 +309,9 @@ def test_every_number_is_in_the_cell_of_its_magnitude(grid: LocationGrid) -> Non
     x = np.concatenate((edges, np.nextafter(edges, 0), -edges, [0.0, np.nan, np.inf, -np.inf, 5e-324, 1e308]))
     cells = np.where(np.isnan(x), 0, np.searchsorted(edges, np.abs(x), side="right")) + np.where(x < 0, len(edges) + 1, 0)
     assert np.array_equal(_kernels.magnitude_cells(x[:, None], *grid.magnitudes)[:, 0], cells)
+    if not grid.digits:
+        counts = signed_counts(PrivateData(x[:, None]), np.zeros(1)).ravel()
+        assert np.array_equal(counts, np.bincount(cells, minlength=2 * (len(edges) + 1)))
 
 
 def test_few_values_within_the_resolution_are_no_point_mass() -> None:

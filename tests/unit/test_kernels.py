@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fattail import _kernels as K
+from fattail._kernels import shapes
 from fattail.robust import catoni
 
 UNIT = 2.0**30
@@ -448,6 +449,37 @@ def test_grid_cells_are_numpys(V):
     with np.errstate(all="ignore"):
         want = np.nan_to_num(np.clip(np.floor((V - low) / step) + 1.0, 0.0, 9.0), nan=0.0)
     np.testing.assert_array_equal(K.grid_cells(V, low, step, 8), want)
+
+
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_steps_of_the_fit_of_shapes_are_numpys(size):
+    rng = np.random.default_rng(size)
+    P, height, counts = rng.dirichlet(np.ones(19), size), rng.exponential(1e4, size), rng.normal(100, 300, 19)
+    b, misfit, valley, noise = 30.0, rng.uniform(0.1, 0.4, 19), 6.0, 1800.0
+    model = P * height[:, None]
+    blur = model * (1 / b + misfit * model) + valley
+    length, variance = np.sqrt((counts - model) * (counts - model) + blur * blur), noise + b * (blur - valley)
+    likelihood = b, misfit, valley, noise
+    np.testing.assert_array_equal(shapes.shape_weights(P, height, counts, *likelihood), P / length)
+    found = shapes.shape_evidence(P, height, counts, *likelihood)
+    np.testing.assert_array_equal(found, [(length - blur) / b, variance / noise, P**2 / variance])
+
+    share, trusted = height / 1e5, counts > 600
+    model, errors = P * share[:, None], (misfit * (P * share[:, None])) ** 2
+    surplus = np.where(trusted, 1.0, errors / (errors + 1e-4)) * (counts - model)
+    found = shapes.shape_surplus(P, share, counts, trusted, misfit, 1e-4)
+    np.testing.assert_array_equal(found, [model + surplus, surplus])
+
+    excess, square, at_ends = rng.exponential(1.0, (size, 5)), rng.exponential(9.0, (size, 5)), rng.exponential(1e-3, 5)
+    risk = (excess * share[:, None]) ** 2 + square * (share / 1e5)[:, None] + at_ends
+    np.testing.assert_array_equal(shapes.shape_risk(excess, square, share, 1e5, at_ends), risk.min(axis=1))
+
+    survival = -np.sort(-(rng.random((size, 9)) ** 4))
+    area, moment, kept, ends = np.cumsum(survival, 1), 3 * np.cumsum(survival, 1), np.arange(size)[::2], np.arange(1.0, 6.0)
+    top = np.minimum((survival[kept] * height[kept, None] > 50.0).sum(1), 8)
+    first, second = (np.maximum(f[kept, top][:, None] - f[kept, :5], 0.0) for f in (area, moment))
+    found = shapes.shape_realized(survival, area, moment, kept, height[kept], 50.0, ends)
+    np.testing.assert_array_equal(found, np.maximum(2 * (second - ends * first), 0.0))
 
 
 @pytest.mark.parametrize("rows", [1, 255, 256, 700])

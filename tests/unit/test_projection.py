@@ -115,3 +115,12 @@ def test_rows_that_no_count_shows_may_hold_most_of_the_response():
     for each in (near, far):
         each.extrapolate(np.array([0.2, 0.0, 0.0]), 1e-4 * np.eye(3), 0.5, 0.1, 0.3)
     assert np.diag(far.variance)[0] > 9 * np.diag(near.variance)[0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_gradient_far_beyond_what_is_expected_is_followed():
+    """All weights were zero, and coefficients of one in a hundred fits of hostile columns at a large epsilon were not numbers."""
+    known, noise = np.diag([1e-4, 1e-4]), 1e-6 * np.eye(2)
+    mean, variance = averaged(known, np.array([1e4, 0.01]), noise, np.zeros(2))
+    assert mean[0] == pytest.approx(1e4, rel=1e-2) and np.isfinite(variance).all()
+    assert mean[1] == pytest.approx(averaged(known[1:, 1:], np.array([0.01]), noise[1:, 1:], np.zeros(1))[0][0], rel=0.05)

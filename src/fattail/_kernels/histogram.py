@@ -46,7 +46,7 @@ def column_octaves_block(V, c, lo_exponent, n_bins, out):
             cell = cell if size <= 0x7FF0000000000000 else 0  # bits above those of infinity are NaN
             cells[j] = cell + n_bins * (2 * j + (1 if v < 0.0 else 0))
         for j in range(d):
-            flat[cells[j]] += 1
+            flat[np.uint64(cells[j])] += 1  # a signed index may count from the end, and is a fifth slower
 
 
 @njit(**JIT)
@@ -80,15 +80,15 @@ def grid_cells_block(V, low, step, cells, out):
 def cells_block(codes, out):
     """Add to ``out[j]`` the counts of ``codes[:, j]``, clipped to the cells; NaN counts as cell 0."""
     n, groups = codes.shape
-    last = out.shape[1] - 1.0
+    last = out.shape[1] - 1
     cells = np.empty(groups, dtype=np.int64)
     flat = out.reshape(-1)
     for i in range(n):
         for j in range(groups):
-            v = codes[i, j] if codes[i, j] > 0.0 else 0.0
+            v = codes[i, j] if codes[i, j] > 0 else 0
             cells[j] = np.int64(v if v < last else last) + j * out.shape[1]
         for j in range(groups):
-            flat[cells[j]] += 1
+            flat[np.uint64(cells[j])] += 1
 
 
 @njit(**JIT)

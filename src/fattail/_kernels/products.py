@@ -17,20 +17,27 @@ JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"nsz"}
 
 
 @njit(**JIT)
-def row_dot(v, w):
-    """Return the product of two rows in float64: of multiples of 16 columns in vector registers, then of the others in turn."""
-    rest = w.size % (2 * LANES)
-    total = partial_dot(v, w, w.size) if rest < w.size else 0.0
-    for j in range(w.size - rest, w.size):
-        total = fma(np.float64(v[j]), np.float64(w[j]), total)
+def row_dot(V, i, W, k):
+    """Return the product of row i of V and row k of W in float64: of multiples of 16 columns in vector registers, then of the
+    others in turn.
+
+    Rows are not passed as arrays: to count the references to them takes as long as the product. Indices are unsigned, since
+    others may count from the end.
+    """
+    size, i, k = np.uint64(V.shape[1]), np.uint64(i), np.uint64(k)
+    rest = size % np.uint64(2 * LANES)
+    total = partial_dot(V, i, W, k, size) if rest < size else 0.0
+    for j in range(size - rest, size):
+        total = fma(np.float64(V[i, j]), np.float64(W[k, j]), total)
     return total
 
 
 @njit(**JIT)
 def dot_block(V, first, last, w, out):
     """Write to ``out`` the products of some rows with ``w``."""
+    W = w.reshape(1, -1)
     for i in range(first, last):
-        out[i] = row_dot(V[i], w)
+        out[i] = row_dot(V, i, W, 0)
 
 
 @njit(**JIT)
@@ -64,7 +71,7 @@ def dot_rows(data, indices, indptr, w, out):
 def dots_block(V, W, out):
     """Write to ``out`` the products of the rows of ``V`` with those of ``W``."""
     for i in range(len(V)):
-        out[i] = row_dot(V[i], W[i])
+        out[i] = row_dot(V, i, W, i)
 
 
 @njit(**JIT)

@@ -24,7 +24,8 @@ def standard_block(V, c, inv_s, constant, out, squares):
             v = (np.float64(V[i, j]) - c[j]) * inv_s[j]
             out[i, j] = clamp(v if v == v else 0.0, LARGEST)
         out[i, d] = constant
-        squares[i] = row_dot(out[i], out[i])
+    for i in range(n):  # apart, because a row that has just been written one by one cannot be read at once
+        squares[i] = row_dot(out, i, out, i)
 
 
 @njit(**JIT)
@@ -37,4 +38,4 @@ def shaped_block(V, c, inv_s, constant, shape, out, squares, lengths):
         standard_block(V[first:last], c, inv_s, constant, z, squares[first:last])
         product_block(z[: last - first], shape, out[first:last])
         for i in range(first, last):
-            lengths[i] = np.sqrt(row_dot(out[i], out[i]))
+            lengths[i] = np.sqrt(row_dot(out, i, out, i))

@@ -28,21 +28,26 @@ def fma(typing, a, b, c):
 
 
 @intrinsic
-def partial_dot(typing, v, w, size):
-    """Return the product of two rows in float64, over as many of the first ``size`` columns as are multiples of 16.
+def partial_dot(typing, V, i, W, k, size):
+    """Return the product of row i of V and row k of W in float64, over as many of the first ``size`` columns as are multiples of
+    16. Both have rows of ``size`` columns, in C order.
 
     Column j is added to partial sum j mod 16, and the 16 sums are added in halves.
     """
 
     def generate(context, builder, signature, arguments):
         double = ir.VectorType(ir.DoubleType(), LANES)
-        rows = [_array(context, builder, signature, arguments, k) for k in (0, 1)]
+        size = arguments[4]
+        rows = [
+            builder.gep(_array(context, builder, signature, arguments, k).data, [builder.mul(arguments[k + 1], size)])
+            for k in (0, 2)
+        ]
         sums = [cgutils.alloca_once_value(builder, _zeros(double)) for _ in range(2)]
-        step = ir.Constant(arguments[2].type, 2 * LANES)
-        with cgutils.for_range(builder, builder.udiv(arguments[2], step)) as loop:
+        step = ir.Constant(size.type, 2 * LANES)
+        with cgutils.for_range(builder, builder.udiv(size, step)) as loop:
             for k, total in enumerate(sums):
                 at = builder.add(builder.mul(loop.index, step), ir.Constant(step.type, k * LANES))
-                a, b = (_loaded(builder, row.data, at, LANES) for row in rows)
+                a, b = (_loaded(builder, row, at, LANES) for row in rows)
                 a, b = (x if x.type == double else builder.fpext(x, double) for x in (a, b))
                 builder.store(_fma(builder, a, b, builder.load(total)), total)
         both = builder.fadd(*map(builder.load, sums))
@@ -52,7 +57,7 @@ def partial_dot(typing, v, w, size):
             lanes = [builder.fadd(a, b) for a, b in zip(lanes[:half], lanes[half:], strict=True)]
         return lanes[0]
 
-    return types.float64(v, w, types.int64), generate
+    return types.float64(V, types.uint64, W, types.uint64, types.uint64), generate
 
 
 @intrinsic

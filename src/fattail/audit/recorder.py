@@ -1,6 +1,6 @@
 """Record a fit and replay it on a neighbor, without relying on anything that the library declares.
 
-The first run is recorded at the samplers: the input and output of every OpenDP measurement and of every draw of Laplace noise,
+The first run is recorded at the samplers: the input and output of every OpenDP measurement and of every draw of noise,
 and every other byte from the system's random source. The second run, on a neighbor, gets the same outputs and the same bytes.
 Then
 

@@ -35,17 +35,26 @@ class Noise:
     def cost(self, ours: Any, theirs: Any, output: Any) -> tuple[events.Event, ...]:
         """What two inputs spend, from the loss ``unit`` at distance 1."""
         change = np.ravel(ours).astype(object) - np.ravel(theirs).astype(object)
-        size, width = np.abs(change).astype(np.float64), float(max(change) - min(change))
+        width = float(max(change) - min(change))
         kind = (self.metric[: self.metric.index("Distance")], self.measure)
-        if kind == ("L2", "ZeroConcentratedDivergence"):
-            moved = float(np.sum(size**2))
-            return (events.GaussianEvent(1 / math.sqrt(2 * self.unit * moved)),) if moved else ()
         if kind == ("LInf", "ZeroConcentratedDivergence"):
             # The log odds of a pick move by the range of the changes: 1 or, two-sided, 2 at the map's distance of 1.
             picks, range_at_1 = len(output), 1.0 if "monotonic" in self.metric else 2.0
             eta = math.sqrt(8 * self.unit / picks) * width / range_at_1
             return (events.BoundedRange(eta, picks),) if width else ()
         raise NotImplementedError(f"what {self.kind} spends")
+
+
+@dataclass(frozen=True)
+class GaussianCost:
+    """What two inputs of Gaussian noise spend, from the scale that the sampler is given."""
+
+    scale: float
+
+    def __call__(self, ours: Any, theirs: Any, output: Any) -> tuple[events.Event, ...]:
+        change = np.ravel(ours).astype(object) - np.ravel(theirs).astype(object)
+        moved = math.sqrt(float(np.sum(change.astype(np.float64) ** 2)))
+        return (events.GaussianEvent(self.scale / moved),) if moved else ()
 
 
 @dataclass(frozen=True)

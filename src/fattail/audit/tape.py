@@ -18,11 +18,12 @@ import numpy as np
 
 from fattail.audit.findings import Spending
 from fattail.audit.sinh_normal import SinhNormal, sinh_map
-from fattail.audit.spendings import LaplaceCost, NamesCost, Noise, SmoothCost
+from fattail.audit.spendings import GaussianCost, LaplaceCost, NamesCost, Noise, SmoothCost
 from fattail.privacy import Curator, Mechanism, events, ledger
 from fattail.privacy import advance as advance_module
 from fattail.privacy import curator as curator_module
 from fattail.privacy import noise as noise_module
+from fattail.privacy.discrete_normal import discrete_gaussian
 from fattail.privacy.geometric import discrete_laplace
 from fattail.privacy.ledger import charge_all
 from fattail.privacy.mechanisms import SmoothNoise
@@ -132,9 +133,9 @@ class Tape:
         """Intercept all sources of randomness, all charges and all releases."""
         import opendp.core
 
-        invoke, system, release, waive, peel, laplace = (
+        invoke, system, release, waive, peel, laplace, gaussian = (
             opendp.core.measurement_invoke, os.urandom, Curator.release, Curator.waive, LaplacePeeling.sample,
-            discrete_laplace,
+            discrete_laplace, discrete_gaussian,
         )  # fmt: skip
 
         def tapped_invoke(measurement: Any, value: Any) -> Any:
@@ -146,6 +147,10 @@ class Tape:
         def tapped_laplace(draw: Any, value: Any, scale: float) -> Any:
             noise = LaplaceCost(scale, self._picking)
             return self.step("Laplace", (noise, np.shape(value)), np.array(value), lambda: laplace(draw, value, scale), noise)
+
+        def tapped_gaussian(draw: Any, value: Any, scale: float) -> Any:
+            noise = GaussianCost(scale)
+            return self.step("Gaussian", (noise, np.shape(value)), np.array(value), lambda: gaussian(draw, value, scale), noise)
 
         def tapped_system(size: int) -> Any:
             return self.step("bytes", size, None, lambda: system(size)) if _is_ours(sys._getframe(1)) else system(size)
@@ -183,6 +188,7 @@ class Tape:
             mock.patch.object(random, "_urandom", tapped_system),  # of `secrets`, and of numpy's seeds
             mock.patch.object(SecureNoise, "bernoulli", tapped_rows),
             mock.patch.object(noise_module, "discrete_laplace", tapped_laplace),
+            mock.patch.object(noise_module, "discrete_gaussian", tapped_gaussian),
             mock.patch.object(Curator, "release", tapped_release),
             mock.patch.object(Curator, "waive", tapped_waive),
             mock.patch.object(LaplacePeeling, "sample", tapped_peel),

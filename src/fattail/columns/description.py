@@ -258,22 +258,23 @@ class ColumnDescription:
             return evidence
         return evidence_beyond_bulk(self._visible, windows, rate, slope)
 
-    def reach(self, sides: tuple[int, ...], enough: float = 0.0) -> int | None:
-        """The last cell on these sides with a significant count, or with ``enough``; None if there is none.
+    def reach(self, sides: tuple[int, ...], enough: bool = False) -> int | None:
+        """The last cell on these sides with a significant count, or with enough rows to fit a tail; None if there is none.
 
         The threshold grows with the distance beyond the bulk, because a scale that is twice as large costs twice as much noise.
         Counts of a second look need only the evidence of ``RATES.significant``, first counts that of ``RATES.clear``.
         """
-        if (sides, enough) not in self._reached:
-            self._reached[sides, enough] = self._reach(sides, enough)
-        return self._reached[sides, enough]
+        if sides not in self._reached:
+            self._reached[sides] = self._reach(sides)
+        last = self._reached[sides][enough]
+        return last if last >= 0 else None
 
     @cached_property
-    def _reached(self) -> dict[tuple[tuple[int, ...], float], int | None]:
+    def _reached(self) -> dict[tuple[int, ...], tuple[int, int]]:
         """Cached answers of ``reach``."""
         return {}
 
-    def _reach(self, sides: tuple[int, ...], enough: float) -> int | None:
+    def _reach(self, sides: tuple[int, ...]) -> tuple[int, int]:
         counts = self.counts[list(sides)].sum(axis=0)
         significant = self.required_evidence(len(READING.windows), RATES.significant, RATES.significant_slope)
         evidence, last = significant, -1
@@ -282,15 +283,14 @@ class ColumnDescription:
             confirmed = self.second.cells & (self.counts > self.second.noise.threshold(significant))
             last = max((int(np.flatnonzero(confirmed[side])[-1]) for side in sides if confirmed[side].any()), default=-1)
         far_side, far_octave = self.far_octave
-        last = max(last, far_octave if far_side in sides else -1)
+        last = enough = max(last, far_octave if far_side in sides else -1)
         for length in READING.windows:
             sums = np.convolve(counts, np.ones(length))[length - 1 :]
             least = self.noise.threshold(evidence, length * len(sides))
-            wanted = np.maximum(least, np.minimum(READING.enough * least, enough * sums.max()))
-            seen = np.flatnonzero(sums > wanted)
-            if seen.size:
-                last = max(last, int(seen[-1]))
-        return last if last >= 0 else None
+            wanted = np.maximum(least, np.minimum(READING.enough * least, READING.enough_share * sums.max()))
+            last = max([last, *np.flatnonzero(sums > least)[-1:].tolist()])
+            enough = max([enough, *np.flatnonzero(sums > wanted)[-1:].tolist()])
+        return last, enough
 
     def far_start(self, gap: int) -> int:
         """The octave from which on rows are far; ``CELLS`` if no bulk is visible."""
@@ -356,7 +356,7 @@ class ColumnDescription:
 
         It is the last cell with enough rows, otherwise the last significant one.
         """
-        cell = self.reach(sides, enough=READING.enough_share)
+        cell = self.reach(sides, enough=True)
         cell = self.reach(sides) if cell is None else cell
         if cell is None:
             return None

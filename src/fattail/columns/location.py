@@ -187,7 +187,10 @@ def find_locations(
     # Every grid counts missing cells in its cell 0.
     missing = totals(data, (d, 2), lambda block: ~np.isnan(block.table(with_y)))[:, 0] if gaps else np.zeros(d, dtype=np.int64)
     rank = (data.n - missing) / 2 if gaps else np.full(d, data.n // 2)
-    counts = totals(data, shape, lambda block: _kernels.magnitude_cells(block.table(with_y), *magnitudes))
+    if grid.digits:
+        counts = totals(data, shape, lambda block: _kernels.magnitude_cells(block.table(with_y), *magnitudes))
+    else:  # whole octaves are counted in half the time
+        counts = signed_counts(data, np.zeros(d)).reshape(shape)
     counts[:, 0] -= missing
     low, high = _first(curator, stages[0], counts, rank, grid)
     active = high > low  # a cell of exactly zero is not refined

@@ -20,8 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._kernels.shapes import shape_evidence, shape_realized, shape_risk, shape_surplus, shape_weights
 from fattail.columns.evidence import RATES, TINY, CountNoise, places
-from fattail.columns.tail_shapes import EDGES, ENDS, NEAR, PRIOR, TOPS, bank
+from fattail.columns.tail_shapes import EDGES, ENDS, NEAR, PRIOR, bank
 
 Floats = NDArray[np.float64]
 
@@ -99,19 +100,19 @@ class Posterior:
         cls, seen: Floats, points: Floats, rows: float, noise: CountNoise, release_noise: float, body: float, unseen: bool
     ) -> Posterior:
         shapes, counts = bank(), seen - points
-        cells, prior = shapes.cells, shapes.log_prior
+        cells, prior, likelihood = shapes.cells, shapes.log_prior, Likelihood.of(noise)
         height = np.full(len(cells), max(counts.sum(), noise.std / math.sqrt(2)))
         for _ in range(2):
-            height = _reweighted(cells, height, counts, rows, noise)
-        score = _evidence(cells, prior, height, counts, rows, noise)[0]
+            height = _reweighted(cells, height, counts, rows, likelihood)
+        score = _evidence(cells, prior, height, counts, rows, likelihood)[0]
         # The rest of the search is for shapes that the counts do not rule out.
         plausible = score > score.max() - PRIOR.ruled_out
         plausible[0] = True
         kept = np.flatnonzero(plausible)
         cells, prior, height = cells[kept], prior[kept], height[kept]
         for _ in range(3):
-            height = _reweighted(cells, height, counts, rows, noise)
-        score, error = _evidence(cells, prior, height, counts, rows, noise)
+            height = _reweighted(cells, height, counts, rows, likelihood)
+        score, error = _evidence(cells, prior, height, counts, rows, likelihood)
         if unseen:
             score[1:] += math.log(PRIOR.hidden)
         probability = np.exp(score - score.max())
@@ -119,13 +120,11 @@ class Posterior:
         share = height / rows
         share[0] = 0.0
         excess = shapes.excess[kept]
-        risk = (
-            (excess * share[:, None]) ** 2 + shapes.square[kept] * (share / rows)[:, None] + (release_noise * (ENDS + 0.5)) ** 2
-        )
+        risk = shape_risk(excess, shapes.square[kept], share, float(rows), (release_noise * (ENDS + 0.5)) ** 2)
         risk[0] = (release_noise * 0.5) ** 2
         error = np.minimum(error, height) / rows
         kinds = cells, excess, shapes.has_mean[kept]
-        return cls(seen, points, rows, noise, kept, *kinds, probability, share, error, risk.min(1) + body)
+        return cls(seen, points, rows, noise, kept, *kinds, probability, share, error, risk + body)
 
     @property
     def least(self) -> float:
@@ -199,21 +198,16 @@ class Posterior:
         The correction is the difference of count and prediction, times the variance of the shape's error over the sum of this
         variance and that of the noise. A point mass is corrected fully.
         """
-        model = self.cells * self.share[:, None]
-        model_variance = (_MISFIT * model) ** 2
-        trust = np.where(self.points > 0, 1.0, model_variance / (model_variance + (self.noise.std / self.rows) ** 2))
-        surplus = trust * (self.counts / self.rows - model)
-        return model + surplus, self.excess * self.share[:, None] + surplus @ _CELL_EXCESS.T
+        noise = (self.noise.std / self.rows) ** 2
+        cells, surplus = shape_surplus(self.cells, self.share, self.counts / self.rows, self.points > 0, _MISFIT, noise)
+        return cells, self.excess * self.share[:, None] + surplus @ _CELL_EXCESS.T
 
     def _realized(self, weight: Floats) -> Floats:
         """Second moment of the excess in a sample, without distances where fewer than one in twenty samples has a row."""
         shapes, kept = bank(), self.kept
         mass = np.maximum(self.share * self.rows, TINY)
-        top = np.minimum((shapes.survival[kept] * mass[:, None] > PRIOR.realized).sum(1), len(TOPS) - 1)
-        ends = slice(len(ENDS))
-        area = np.maximum(shapes.area[kept, top][:, None] - shapes.area[kept, ends], 0.0)
-        moment = np.maximum(shapes.moment[kept, top][:, None] - shapes.moment[kept, ends], 0.0)
-        return np.asarray((weight * self.share) @ np.maximum(2 * (moment - ENDS * area), 0.0))
+        moments = shape_realized(shapes.survival, shapes.area, shapes.moment, kept, mass, PRIOR.realized, ENDS)
+        return np.asarray((weight * self.share) @ moments)
 
     def bias_bounds(self, used: Tail, end: int) -> Floats:
         """By how much the excess beyond ``ENDS[end]`` may be smaller, and by how much it may be larger, than predicted."""
@@ -222,6 +216,24 @@ class Posterior:
         order = np.argsort(excess)
         low, high = np.interp(PRIOR.bias_quantiles, np.cumsum(probability[order]) / probability.sum(), excess[order])
         return np.maximum([used.excess[end] - low, high - used.excess[end]], 0.0)
+
+
+class Likelihood(NamedTuple):
+    """What the likelihood of a noisy count depends on."""
+
+    b: float
+    """Laplace scale of the noise."""
+    misfit: Floats
+    """Variance of a cell's rows relative to their squared number, over ``b``."""
+    valley: float
+    """Least blur."""
+    variance: float
+    """Variance of the noise."""
+
+    @classmethod
+    def of(cls, noise: CountNoise) -> Likelihood:
+        b = noise.std / math.sqrt(2)
+        return cls(b, _MISFIT**2 / b, PRIOR.valley * b, noise.std**2)
 
 
 class Tail(NamedTuple):
@@ -243,32 +255,22 @@ class Tail(NamedTuple):
     """Second moment of the excess in a sample."""
 
 
-def _reweighted(P: Floats, height: Floats, counts: Floats, rows: float, noise: CountNoise) -> Floats:
+def _reweighted(P: Floats, height: Floats, counts: Floats, rows: float, likelihood: Likelihood) -> Floats:
     """One step of iteratively reweighted least squares for the number of rows of each shape; ``P`` has the shapes' cells."""
-    b = noise.std / math.sqrt(2)
-    model = P * height[:, None]
-    weight = P / _length(counts - model, _blur(model, b))
+    weight = shape_weights(P, height, counts, *likelihood)
     return np.asarray(np.clip(weight @ counts / (np.einsum("ij,ij->i", P, weight) + TINY), PRIOR.least_rows, rows))
 
 
 def _evidence(
-    P: Floats, log_prior: Floats, height: Floats, counts: Floats, rows: float, noise: CountNoise
+    P: Floats, log_prior: Floats, height: Floats, counts: Floats, rows: float, likelihood: Likelihood
 ) -> tuple[Floats, Floats]:
     """Log evidence of each shape with cells ``P`` and this number of rows (``height``), and the standard error of the number."""
-    b = noise.std / math.sqrt(2)
-    model = P * height[:, None]
-    blur = _blur(model, b)
-    variance = noise.std**2 + b * (blur - PRIOR.valley * b)
-    score = log_prior - ((_length(counts - model, blur) - blur) / b + 0.5 * np.log(variance / noise.std**2)).sum(1)
-    error = 1 / np.sqrt((P**2 / variance).sum(1) + TINY)
+    cost, spread, information = shape_evidence(P, height, counts, *likelihood)
+    score = log_prior - (cost + 0.5 * np.log(spread)).sum(1)
+    error = 1 / np.sqrt(information.sum(1) + TINY)
     # The evidence of a shape includes a penalty for its free parameter, the number of rows.
     score[1:] += np.log(np.minimum(error / np.maximum(height, error), 1.0))[1:] - np.log(np.log(max(rows, 3)))
     return score, error
-
-
-def _blur(model: Floats, b: float) -> Floats:
-    """Width of the rounded minimum of the likelihood of a count."""
-    return model * ((1 / b) + (_MISFIT**2 / b) * model) + PRIOR.valley * b
 
 
 def _length(x: Floats, y: Floats) -> Floats:

@@ -58,7 +58,7 @@ class UnitDefaults:
     narrow: float = 0.75
     """If two neighboring cells hold more than this share of the rows, a point mass is assumed there."""
     tail_noise: float = 0.02
-    """A tail is counted only if the noise of a count is below this share of the rows."""
+    """A tail is counted, and a column is zoomed in again, only if the noise of a count is below this share of the rows."""
     usual: int = 3
     """Octave of everyday numbers."""
     fine: tuple[tuple[float, int], ...] = ((0.01, 32), (0.03, 16), (math.inf, 8))
@@ -81,6 +81,8 @@ class UnitDefaults:
     """Counts are assumed to hold at least this share of the rows."""
     least_square: float = 0.1
     """A shift of the center leaves at least this part of the mean square about a point mass."""
+    find_tests: int = 70
+    """Octaves of a column that noise may turn up in: those that need no higher threshold, roughly."""
     margin: float = 0.7
     """A cell is visible if its count exceeds the expected maximum of the noise by this many standard deviations of the noise."""
     run_margin: float = 0.3
@@ -99,6 +101,9 @@ class UnitDefaults:
     """A mean square must exceed one by more than this many standard deviations of the noise to widen a scale."""
     reach: float = 2.0
     """Predictions may always reach this many scales of the response from its center."""
+    hidden: float = 1.25
+    """If a count had to exceed this multiple of the rows to be visible, no column will be. Not one, since several cells together
+    may be visible."""
 
 
 DEFAULTS = UnitDefaults()
@@ -129,7 +134,18 @@ class ColumnUnits(NamedTuple):
         return level, size, (min(low, level - DEFAULTS.reach * size), max(high, level + DEFAULTS.reach * size))
 
 
-def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateData, with_y: bool, family: int = 1) -> ColumnUnits:
+def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
+    """Whether even all rows in one cell would hardly exceed the noise, so that every column gets an infinite scale.
+
+    Public arithmetic on the first round of `find_units` with this share of the budget.
+    """
+    noise = multiplier * math.sqrt(2 * width / (share * DEFAULTS.shares[0]))
+    return _threshold(DEFAULTS.find_tests * width) * noise > DEFAULTS.hidden * n
+
+
+def find_units(
+    curator: Curator, releases: tuple[Gaussian, ...], data: PrivateData, with_y: bool, family: int = 1, tails: bool = True
+) -> ColumnUnits:
     """Describe all columns by at most as many releases as are given; the others are waived.
 
     Parameters
@@ -142,6 +158,8 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
         Whether to describe the response too, as the last column.
     family : int
         Thresholds are those of at least this many columns, so that a column described alone has no more false positives.
+    tails : bool
+        Whether tails are part of the scale. Otherwise it is that of most rows, for models that pull long rows back.
 
     Notes
     -----
@@ -149,7 +167,7 @@ def find_units(curator: Curator, releases: tuple[Gaussian, ...], data: PrivateDa
     counted, and on which grid, are functions of earlier releases. Proof: ``units.proof.md``.
     """
     width = data.d + with_y
-    columns = [_Column(data.n, max(width, family)) for _ in range(width)]
+    columns = [_Column(data.n, max(width, family), tails) for _ in range(width)]
     for release in releases:
         active = [j for j in range(width) if columns[j].stage != "done"]
         if not active:
@@ -198,7 +216,7 @@ def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: 
     cells = np.array([c.cells for c in columns])
 
     def codes(block: Block) -> NDArray[np.int16]:
-        rows = _with_response(block, with_y)[:, active]
+        rows = np.take(_with_response(block, with_y), active, axis=1)
         octaves = _kernels.octave_cells(rows - origin, LOW, 0, OCTAVES)
         grid = np.minimum(_kernels.grid_cells(rows, origin, step, max(cells)), cells + 1)
         return np.where(zoomed, grid, octaves).astype(np.int16)
@@ -209,8 +227,8 @@ def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: 
 class _Column:
     """The public state of one column: its stage, its grid, and what the counts have shown."""
 
-    def __init__(self, n: int, width: int) -> None:
-        self.n, self.width = n, width
+    def __init__(self, n: int, width: int, tails: bool) -> None:
+        self.n, self.width, self.tails = n, width, tails
         self.stage, self.origin, self.center, self.scale = "find", 0.0, 0.0, math.inf
         self.low, self.high, self.step, self.cells, self.zooms = 0.0, 0.0, 1.0, 1, 0
         self.total: Floats | float = 0.0
@@ -235,12 +253,12 @@ class _Column:
 
     def _find(self, counts: Floats, noise: float) -> None:
         away = _added_threshold(abs(np.arange(CELLS) - OCTAVES) - 1 + LOW - DEFAULTS.usual)
-        seen = visible(counts, noise, 70 * self.width, away)
+        seen = visible(counts, noise, DEFAULTS.find_tests * self.width, away)
         seen[OCTAVES] = counts[OCTAVES] if counts[OCTAVES] > 4 * noise else 0.0
         if seen.sum() < DEFAULTS.merged * self.n:  # a column that spreads over many octaves may have no visible cell
             both = counts[OCTAVES + 1 :] + counts[:OCTAVES][::-1]
             away = _added_threshold(np.arange(OCTAVES) + LOW - DEFAULTS.usual)
-            shown = visible(both, noise * math.sqrt(2), 70 * self.width, away) > 0
+            shown = visible(both, noise * math.sqrt(2), DEFAULTS.find_tests * self.width, away) > 0
             merged = np.where(np.concatenate([shown[::-1], [False], shown]), np.maximum(counts, 0.0), 0.0)
             merged[OCTAVES] = seen[OCTAVES]
             seen = merged if merged.sum() > seen.sum() else seen
@@ -249,8 +267,7 @@ class _Column:
             return
         outermost = np.flatnonzero(seen)[[0, -1]]
         self.reach = np.array([_BELOW[outermost[0]], _ABOVE[outermost[1]]])
-        ranks = [DEFAULTS.outer, 1 - DEFAULTS.outer]
-        first, last = np.searchsorted(np.cumsum(seen) / total, ranks, side="right").clip(0, CELLS - 1)
+        first, last = _outer(seen)
         low, high = float(_BELOW[first]), float(_ABOVE[last])
         if seen[OCTAVES] > DEFAULTS.most * self.n or not high > low:
             self.stage, self.has_mass = "tail", True
@@ -290,7 +307,7 @@ class _Column:
             one = max(seen[k], seen[k + 1]) > DEFAULTS.single * pair[k]
             low = float(edges[top if one else k])
             self.origin = roundest(low, low + (1 if one else 2) * self.step)
-        worthwhile = self.has_mass or noise < DEFAULTS.tail_noise * self.n
+        worthwhile = self.has_mass or (self.tails and noise < DEFAULTS.tail_noise * self.n)
         self.stage = "tail" if self.zooms == 1 and worthwhile else "done"
 
     def _tail(self, counts: Floats, noise: float) -> None:
@@ -305,13 +322,15 @@ class _Column:
         if not seen.any():  # stays in this stage: counted again in the next round, with fewer columns and less noise
             self.center, self.scale = self.origin, math.inf
             return
-        top, total = int(np.argmax(seen)), float(seen.sum() + zero)
-        at_one_distance = seen[top] > DEFAULTS.sufficient * total and seen[top] * _SQUARE[top] > 0.5 * seen @ _SQUARE
-        if self.has_mass and self.zooms == 1 and at_one_distance:
-            sign = 1.0 if above[top] > below[top] else -1.0
-            near, far = self.origin + sign * _EDGES[top], self.origin + sign * _EDGES[top + 1]
-            self._zoom_to(min(near, far), max(near, far), noise)
-            return
+        total = float(seen.sum() + zero)
+        may_zoom = self.has_mass and self.zooms == 1 and noise < DEFAULTS.tail_noise * self.n
+        if may_zoom and not zero > DEFAULTS.most * total:  # most rows may be close together elsewhere
+            signed = np.where(np.concatenate([seen[::-1], [zero], seen]) > 0, np.maximum(counts, 0.0), 0.0)
+            first, last = _outer(signed)
+            squares = signed * np.concatenate([_SQUARE[::-1], [0.0], _SQUARE])
+            if squares[first : last + 1].sum() > 0.5 * squares.sum():
+                self._zoom_to(self.origin + float(_BELOW[first]), self.origin + float(_ABOVE[last]), noise)
+                return
         self._measure(seen, size, above - below, zero, max(total, DEFAULTS.present * self.n), noise)
 
     def _measure(self, seen: Floats, size: Floats, balance: Floats, zero: float, total: float, noise: float) -> None:
@@ -340,6 +359,13 @@ class _Column:
         self.stage = "done"
 
 
+def _outer(counts: Floats) -> tuple[int, int]:
+    """Cells of the two outer quantiles."""
+    ranks = [DEFAULTS.outer, 1 - DEFAULTS.outer]
+    first, last = np.searchsorted(np.cumsum(counts) / counts.sum(), ranks, side="right").clip(0, counts.size - 1)
+    return int(first), int(last)
+
+
 def _continued(before: float, last: float, beyond: float, noise: float) -> float:
     """Sum of squares of a power tail beyond its last visible octave, in units of the mean square of the next octave.
 
@@ -359,13 +385,18 @@ def _added_threshold(octaves: NDArray[Any], allowed: tuple[int, float] = DEFAULT
     return np.asarray(rate * np.clip(np.abs(octaves) - free, 0, 24))
 
 
+def _threshold(cells: int) -> float:
+    """Count that is visible among so many cells, in standard deviations of the noise."""
+    return math.sqrt(2 * math.log(cells)) + DEFAULTS.margin
+
+
 def visible(counts: Floats, noise: float, cells: int, added: Floats | float = 0.0) -> Floats:
     """Counts of cells that are significant alone, within a run, or next to such a cell; zero elsewhere.
 
     ``cells`` is the number of cells that are tested: the largest noise of so many is about ``sqrt(2 log(cells))`` standard
     deviations. ``added`` raises the threshold.
     """
-    least = math.sqrt(2 * math.log(cells)) + DEFAULTS.margin + added * np.ones_like(counts)
+    least = _threshold(cells) + added * np.ones_like(counts)
     shown = counts > least * noise
     for length in (2, 4):
         runs = np.convolve(counts, np.ones(length), "valid")

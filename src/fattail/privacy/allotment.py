@@ -60,7 +60,7 @@ class Allotment(Curator):
 
     def plan(self, *mechanisms: Mechanism) -> None:
         """Divide the budget of the part; fixed once, as for every curator."""
-        if self._releases:
+        if self._releases or self._divided:
             raise PrivacyError("the plan of a curator is fixed once")
         if not all(type(m) is Gaussian and not m.folds and m.count * m.parts in (m.count, m.parts) for m in mechanisms):
             raise PrivacyError("only a plan of Gaussian releases of all rows fits into another plan")

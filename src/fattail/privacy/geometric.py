@@ -49,15 +49,21 @@ def discrete_laplace(draw: Draw, value: Integers, scale: float) -> Integers:
     >>> discrete_laplace(rng.bytes, np.zeros(6, dtype=np.int64), 10.0)
     array([-19, -40,   6,  28,   0, -24])
     """
-    if not 0 < scale < math.inf:
-        raise ValueError(f"the scale of noise must be positive and finite, got {scale!r}")
+    check_noise_scale(scale)
     flat = value.ravel()
-    blocks = [_noisy(draw, flat[k : k + _BLOCK], scale) for k in range(0, flat.size, _BLOCK)]
+    parts = (flat[k : k + _BLOCK] for k in range(0, flat.size, _BLOCK))
+    blocks = [added(part, *signed_sizes(draw, part.size, scale)) for part in parts]
     return np.concatenate(blocks).reshape(value.shape) if blocks else value.copy()
 
 
-def _noisy(draw: Draw, value: Integers, scale: float) -> Integers:
-    negative, size = _signed(draw, value.size, scale)
+def check_noise_scale(scale: float) -> None:
+    """Refuse a scale that is not positive and finite."""
+    if not 0 < scale < math.inf:
+        raise ValueError(f"the scale of noise must be positive and finite, got {scale!r}")
+
+
+def added(value: Integers, negative: NDArray[np.bool_], size: NDArray[Any]) -> Integers:
+    """``value`` plus noise of these signs and sizes; sums saturate."""
     largest = max(abs(int(value.min())), abs(int(value.max())))
     if size.dtype == object or largest >= _SAFE:
         exact = value.astype(object) + np.where(negative, -size.astype(object), size.astype(object))
@@ -66,8 +72,8 @@ def _noisy(draw: Draw, value: Integers, scale: float) -> Integers:
     return np.asarray(value + np.where(negative, -size, size), dtype=np.int64)
 
 
-def _signed(draw: Draw, count: int, scale: float) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Signs and sizes; a negative zero is drawn again, because zero would be twice as likely otherwise."""
+def signed_sizes(draw: Draw, count: int, scale: float) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Independent signs and sizes of Laplace noise; a negative zero is drawn again, or zero would be twice as likely."""
     negative, size = _drawn(draw, count, scale)
     (again,) = np.nonzero(negative & (size == 0))
     while again.size:

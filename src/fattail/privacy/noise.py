@@ -2,8 +2,8 @@
 
 Noise of a public scale is sampled on the integers: a release is an int64 vector (exact sums, or
 floats that ``mechanisms`` put on a grid tied to the noise), and noise is an integer too. Noise of
-a private scale is a real number that is rounded once (``exact``). Gaussian noise and selections are OpenDP's, which draws from
-OpenSSL's generator, seeded by the system; Laplace noise (``geometric``) and ``exact`` draw from the system itself.
+a private scale is a real number that is rounded once (``exact``). Selections are OpenDP's, which draws from OpenSSL's generator,
+seeded by the system; Laplace noise (``geometric``), Gaussian noise (``discrete_normal``) and ``exact`` draw from the system.
 ``noise.proof.md`` covers forked processes and cloned machines.
 """
 
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numbers
 import os
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail._tools.threads import run_parallel, thread_count
+from fattail.privacy.discrete_normal import discrete_gaussian
 from fattail.privacy.events import DISCRETE_SLACK
 from fattail.privacy.exact import smooth_noise
 from fattail.privacy.geometric import discrete_laplace
@@ -27,9 +27,6 @@ Floats = NDArray[np.float64]
 
 # Beyond this many standard deviations a Gaussian has mass below exp(-1250).
 _REACH = 50
-
-# Number of coordinates from which on sampling uses several threads.
-_LONG = 512
 
 
 class NoiseSource(Protocol):
@@ -58,14 +55,14 @@ def check_discrete_gaussian(size: int, scale: float) -> None:
 
 
 class SecureNoise:
-    """Exact samplers: OpenDP's for Gaussian noise and selections, our own for Laplace noise and for a private scale."""
+    """Exact samplers: OpenDP's for selections, our own for noise."""
 
     numerics = "exact"
     seeded = False
 
     def gaussian(self, value: Integers, scale: float) -> Integers:
         check_discrete_gaussian(value.size, scale)
-        return discrete_gaussian(value, scale)
+        return discrete_gaussian(os.urandom, value, scale)
 
     def laplace(self, value: Integers, scale: float) -> Integers:
         return discrete_laplace(os.urandom, value, scale)
@@ -114,12 +111,6 @@ class SeededNoise:
         return self._rng.random(size) < rate
 
 
-def discrete_gaussian(value: Integers, scale: float) -> Integers:
-    """OpenDP's Gaussian on the integers, at any scale."""
-    dp = _opendp()
-    return _apply(dp.m.make_gaussian(_integers(), dp.l2_distance(T=float), scale=scale), value)
-
-
 def noise_source(random_state: Any = None) -> NoiseSource:
     """Secure noise by default, seeded noise for an int ``random_state``."""
     if random_state is None:
@@ -134,13 +125,6 @@ def noise_source(random_state: Any = None) -> NoiseSource:
 def _saturating_add(value: Integers, noise: NDArray[np.float64]) -> Integers:
     limit = 2**61
     return np.clip(value, -limit, limit) + np.rint(np.clip(noise, -float(limit), float(limit))).astype(np.int64)
-
-
-def _apply(measurement: Any, value: Integers) -> Integers:
-    """Noise is independent between coordinates, so a long vector may be cut and its parts sampled at once."""
-    parts = np.array_split(value.ravel(), min(thread_count(), value.size // _LONG + 1))
-    noisy = run_parallel([partial(measurement, part) for part in parts])
-    return np.concatenate([np.asarray(part, dtype=np.int64) for part in noisy]).reshape(value.shape)
 
 
 @lru_cache(maxsize=1)

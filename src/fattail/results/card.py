@@ -93,7 +93,8 @@ class Card:
     ) -> Card:
         """The card of a fitted estimator, or of a `Release` such as ``fattail.mean(..., by="region")``.
 
-        ``names`` are those of columns, or of values that are not of groups; ``account`` is the one that was charged, if any.
+        ``names`` are those of columns, by default those of the frame that was fitted, or of values that are not of groups;
+        ``account`` is the one that was charged, if any.
         """
         if not isinstance(estimator, Release) and not hasattr(estimator, "privacy_"):
             raise ValueError(
@@ -107,6 +108,7 @@ class Card:
         else:
             subject, report = type(estimator).__name__, estimator.privacy_
             confidence = getattr(estimator, "confidence", 0.95 if hasattr(estimator, "interval_") else None)
+            names = _names(estimator, names)
             quantity, results = _results(estimator, names)
             about = {"estimator": subject, "method": estimator.method} | dict(facts or {})
         card_title = title or f"{subject}: privacy card"
@@ -202,10 +204,20 @@ def _results_of_release(release: Release, names: Sequence[str] | None) -> tuple[
     return tuple(Result(name, *row[1:]) for name, row in zip(labels, rows, strict=True))
 
 
+def _names(estimator: Any, names: Sequence[str] | None) -> Sequence[str] | None:
+    """The given names of columns, one for each; by default those of the frame that the estimator was fitted to."""
+    columns = getattr(estimator, "n_features_in_", None)
+    if names is None:
+        return getattr(estimator, "feature_names_in_", None)
+    if columns is not None and len(names) != columns:
+        raise ValueError(f"names must name each of the {columns} columns of the model, got {len(names)}: {list(names)}")
+    return names
+
+
 def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Result, ...]]:
     """Means with intervals, centers of groups, or coefficients (the non-zero ones, with the intercept)."""
     if hasattr(estimator, "means_"):
-        labels = names or [f"x{j}" for j in range(np.shape(estimator.means_)[1])]
+        labels = names if names is not None else [f"x{j}" for j in range(np.shape(estimator.means_)[1])]
         return "center", tuple(
             Result(f"{n}, group {k + 1}", float(v))
             for k, center in enumerate(estimator.means_)
@@ -215,13 +227,13 @@ def _results(estimator: Any, names: Sequence[str] | None) -> tuple[str, tuple[Re
         return "coefficient", _coefficients(estimator, names)
     values = np.ravel(estimator.mean_).astype(float)
     ends = np.asarray(getattr(estimator, "interval_", np.full((values.size, 2), np.nan)), dtype=float).reshape(-1, 2)
-    labels = names or [f"column {j}" for j in range(values.size)]
+    labels = names if names is not None else [f"column {j}" for j in range(values.size)]
     return "mean", tuple(Result(str(n), float(v), *_known(*e)) for n, v, e in zip(labels, values, ends, strict=True))
 
 
 def _coefficients(estimator: Any, names: Sequence[str] | None) -> tuple[Result, ...]:
     """The rows of a model's summary; for models that have none, its coefficients."""
-    labels = names or [f"x{j}" for j in range(np.size(estimator.coef_))]
+    labels = names if names is not None else [f"x{j}" for j in range(np.size(estimator.coef_))]
     if not hasattr(estimator, "summary"):
         found = [Result(str(n), float(v)) for n, v in zip(labels, np.ravel(estimator.coef_), strict=True) if v != 0]
         return (*found, *(Result(INTERCEPT, float(v)) for v in np.ravel(getattr(estimator, "intercept_", ()))))

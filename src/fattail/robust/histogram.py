@@ -109,7 +109,7 @@ def log_totals(
         out = np.zeros(shape, dtype=np.int64)
         if block.starts is None:
             _kernels.column_log_histogram(V, center, *grid, out)
-            return unit * out
+            return out if unit == 1 else unit * out
         _kernels.person_cells(_kernels.column_log_cells(V, center, *grid), block.starts, unit, out.reshape(center.size, -1))
         return out
 
@@ -135,7 +135,7 @@ def _cell_sums(shape: tuple[int, int], codes: Codes, unit: int) -> Partial:
             check_rows(block, code, None, shape[0])
         if block.starts is None:
             _kernels.cell_counts(code, out)
-            return unit * out
+            return out if unit == 1 else unit * out
         _kernels.person_cells(code, block.starts, unit, out)
         return out
 

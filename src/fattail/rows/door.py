@@ -189,14 +189,28 @@ def typed(values: Any) -> Any:
     """
     if not is_plain(values):
         return values
+    array = _numbers_of_sequence(values)
+    if array is not None and array.ndim <= 2:
+        return array
+    rows: list[Any] = attempt("reading rows", list, values)
+    lengths = {len(row) if _is_nested(row) else -1 for row in rows}
+    if len(lengths) > 1:
+        raise Refusal("all rows must have the same number of cells")
+    if lengths <= {-1}:
+        return _cells(objects(rows))
+    cells: list[Any] = attempt("reading rows", lambda: [cell for row in rows for cell in row])
+    return _cells(objects(cells)).reshape(len(rows), -1)
+
+
+def _numbers_of_sequence(values: Any) -> NDArray[Any] | None:
+    """A plain sequence as numpy reads it, if it makes numbers of all of it without a complaint."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numpy warns of a cell that is masked
-        array = array_of(values, strict=False)
-        if number_type(array.dtype) is not None:
-            return array
-        if array.ndim == 1 and any(map(_is_nested, array.tolist())):
-            raise Refusal("all rows must have the same number of cells")
-        return _cells(array)
+        try:
+            array = attempt("making an array", np.asarray, values)
+        except Refusal:
+            return None
+    return array if number_type(array.dtype) is not None else None
 
 
 def cells_of_sequence(values: Any) -> list[Any]:
@@ -207,12 +221,15 @@ def cells_of_sequence(values: Any) -> list[Any]:
 
 
 def objects(cells: list[Any]) -> NDArray[Any]:
-    """Cells as a vector of objects, whatever they are."""
-    return np.array([*cells, None], dtype=object)[:-1]
+    """Cells as a vector of objects, whatever they are: numpy would look into those that are arrays."""
+    vector = np.empty(len(cells), dtype=object)
+    for k, cell in enumerate(cells):
+        vector[k] = cell
+    return vector
 
 
 def _is_nested(cell: Any) -> bool:
-    return is_plain(cell) or getattr(cell, "ndim", 0) > 0
+    return is_plain(cell) or is_column(cell) or getattr(cell, "ndim", 0) > 0
 
 
 def nested_array(values: Any) -> NDArray[Any]:
@@ -307,7 +324,9 @@ def _cells(values: NDArray[Any]) -> Floats:
         return values.astype(np.float64)
     if values.dtype.kind not in "OUS":
         return np.full(values.shape, np.nan)
-    return np.array([_cell(cell) for cell in values.ravel().tolist()], dtype=np.float64).reshape(values.shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a cell may warn when it becomes a number: one that is masked does
+        return np.array([_cell(cell) for cell in values.ravel().tolist()], dtype=np.float64).reshape(values.shape)
 
 
 def _cell(cell: Any) -> float:
@@ -347,10 +366,8 @@ def vector_of(values: Any, *, strict: bool = True, name: str = "y") -> NDArray[A
     """
     if strict or not is_plain(values):
         return as_vector(array_of(values, strict=strict), name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # as in `typed`
-        array = array_of(values, strict=False)
-    return array if array.ndim == 1 and number_type(array.dtype) is not None else objects(cells_of_sequence(values))
+    array = _numbers_of_sequence(values)
+    return array if array is not None and array.ndim == 1 else objects(cells_of_sequence(values))
 
 
 def single_column(y: Any, name: str = "y") -> Any:

@@ -1,7 +1,7 @@
 """Logistic regression without declared bounds, on raw columns in any unit.
 
-1. *Units* of all columns (``parts/columns.py``), and the share of positive labels. A rare label keeps its weight, the other is
-   weighted down (`Model.balance`).
+1. *Units* of all columns (``fattail.columns.units``), and the share of positive labels. A rare label keeps its weight, the other
+   is weighted down (`Model.balance`).
 2. *Curvature* at the start, and a few gradients of equal budget, of which each is taken at the posterior mean of those before it
    (``parts/label_gradients.py``).
 3. *Curvature* at the fit, for standard errors and, where there is little noise, for the fit.

@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from fattail.algorithms.auto.labels import fit_labels, share_of_positives
 from fattail.algorithms.auto.least_squares import COUNTS, least_squares, samples
 from fattail.algorithms.auto.many_columns import fit_along_directions, has_many_columns
-from fattail.algorithms.parts.columns import ROUNDS, all_hidden
 from fattail.algorithms.parts.label_scale import rescale
 from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, LinearFit, Target, Units, prepare
 from fattail.algorithms.parts.newton import MeanCorrection, Model
 from fattail.algorithms.parts.support_fit import center, center_plan, typical
 from fattail.algorithms.registry import registered
+from fattail.columns.units import DEFAULTS as UNITS
+from fattail.columns.units import all_hidden
 from fattail.losses import Huber, Logistic, Needs, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.privacy.calibration import gaussian_multiplier
@@ -96,7 +97,7 @@ class NewtonShares:
     @classmethod
     def of(cls, count_rows: int, moment_rows: int, p: int, multiplier: float) -> NewtonShares:
         """Counts are over ``count_rows`` rows, moments over ``moment_rows``."""
-        columns = ROUNDS * 2 * p * (multiplier / (NEWTON.count_error * count_rows)) ** 2
+        columns = len(UNITS.shares) * 2 * p * (multiplier / (NEWTON.count_error * count_rows)) ** 2
         spectral = math.sqrt(2) * p / moment_rows * math.sqrt(2 * p) * multiplier
         low, high = NEWTON.radius
         radius = min(max(math.sqrt(NEWTON.moment_error * math.sqrt(MOST_SHAPE) / spectral), low), high)

@@ -64,6 +64,8 @@ class LabelGradientDefaults:
     """Least share of the variance of a curvature that counts as its error: a spread may be hidden where none shows."""
     least: float = 0.1
     """Least curvature along slopes and constant, over the mean."""
+    lowest: float = 2.0
+    """Least curvature that a step assumes, in noise deviations: in a direction that seems flat, the prior would undo the fit."""
     precise: float = 0.3
     """Posterior variance of predictions, over the prior one, from which on the curvature of the start is used alone: it has
     less noise than the one at the fit, and is larger for rare labels, which shrinks more."""
@@ -155,7 +157,10 @@ class LabelGradients:
         own = known * moments + (1 - known) * smooth
         inner, turn = np.linalg.eigh(Q.T @ own @ Q)
         rest = np.eye(self.p) - Q @ Q.T
-        smooth = rest @ smooth @ rest + (Q @ turn * np.maximum(inner, DEFAULTS.least * mean)) @ (Q @ turn).T
+        # A column of zeros and ones, whose center is one of them, depends on the constant: what is between the two stays.
+        between = Q @ (Q.T @ smooth @ rest)
+        inner = np.maximum(inner, DEFAULTS.least * mean)
+        smooth = _at_least(rest @ smooth @ rest + between + between.T + (Q @ turn * inner) @ (Q @ turn).T, 0.0)
         left = math.sqrt(max(believed, DEFAULTS.doubted)) * noise
         return Bend(self.curvature * smooth, self.curvature * left, self.curvature * noise)
 
@@ -187,6 +192,7 @@ class LabelGradients:
 
     def _move(self, bend: Bend) -> LabelPosterior:
         c = DEFAULTS
+        bend = replace(bend, matrix=_at_least(bend.matrix, c.lowest * bend.noise))
         useless, factor = c.useless
         found = [self._posterior(bend, size / max(self.p - 1, 1)) for size in (c.size, factor * c.size)]
         chance = softmax(np.log([1 - useless, useless]) + [evidence for _, evidence in found])
@@ -261,6 +267,12 @@ class LabelGradients:
         w = np.zeros(self.model.w.size)
         w[self.seen] = np.append(slopes, 0.0)
         return w, math.sqrt(max(float(slopes @ moments @ slopes), 0.0)), float(np.sum(moments * noise))
+
+
+def _at_least(matrix: Floats, least: float) -> Floats:
+    """A symmetric matrix with eigenvalues no lower than this."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
 def _pulled_back(

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from fattail import _kernels
 from fattail._tools.numbers import TINY
 from fattail._tools.warnings import warn_utility
-from fattail.algorithms.parts.columns import ROUNDS, center_and_scale
 from fattail.catalog import Offered
+from fattail.columns.units import DEFAULTS as UNITS
+from fattail.columns.units import find_units
 from fattail.losses import Huber, Logistic, Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram, symmetric
@@ -136,6 +137,8 @@ class Problem:
     size: float = 1.0
     reach: tuple[float, float] = (-math.inf, math.inf)
     """Visible range of the response."""
+    size_is_guess: bool = False
+    """Whether ``prepare`` saw no spread of the response, so that ``size`` is 1 in the user's unit, whatever that is."""
     ridge: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -228,6 +231,12 @@ class Problem:
         if error is not None:
             hidden = np.flatnonzero(np.isinf(frame.scale))
             error[hidden, hidden] = math.inf  # a column that was left out: its coefficient is unknown
+            if self.size_is_guess:  # no residual is known, and the level may be wrong by any amount
+                np.fill_diagonal(error, math.inf)
+                warn_utility(
+                    "no spread of the response is visible above the noise, so its unit is unknown: coefficients and intercept "
+                    "may be wrong by any amount, and all intervals are infinite"
+                )
         return LinearFit(theta[:-1], float(theta[-1] + self.level), n_iter, error)
 
     def with_shape(self, shape: Floats) -> Problem:
@@ -238,7 +247,7 @@ class Problem:
 class Units:
     """Releases that make rows comparable: centers and scales, then second moments."""
 
-    columns: Gaussian
+    columns: tuple[Gaussian, ...]
     moments: Gaussian
     radius: float
 
@@ -262,13 +271,13 @@ class Units:
             Matrices of second moments.
         """
         return cls(
-            Gaussian("column counts", columns, count=ROUNDS),
+            tuple(Gaussian(f"column counts {t + 1}", columns * share) for t, share in enumerate(UNITS.shares)),
             Gaussian("second moments", moments * shapes, count=shapes),
             radius * math.sqrt(p),
         )
 
     def mechanisms(self, p: int) -> tuple[Mechanism, ...]:
-        return (self.columns, self.moments) if p <= WIDEST else (self.columns,)
+        return (*self.columns, self.moments) if p <= WIDEST else self.columns
 
 
 def prepare(
@@ -285,15 +294,16 @@ def prepare(
     exceed the noise of its release.
     """
     p = data.d + 1
-    center, scale = center_and_scale(curator, units.columns, count_rows or data, target.has_unit)
+    center, scale, *_ = find_units(curator, units.columns, count_rows or data, target.has_unit, tails=False)
     level, size = (float(center[-1]), float(scale[-1])) if target.has_unit else (0.0, 1.0)
-    size = size if math.isfinite(size) else 1.0
+    is_guess, size = not math.isfinite(size), size if math.isfinite(size) else 1.0
     center, scale = center[: p - 1], scale[: p - 1]
     if not target.intercept:
         # Without an intercept, coefficients multiply distances from zero.
         level, scale = 0.0, np.hypot(scale, center)
         center = np.zeros(p - 1)
-    problem = Problem(target, Frame(center, scale, units.radius, np.eye(p), float(target.intercept)), level, size)
+    frame = Frame(center, scale, units.radius, np.eye(p), float(target.intercept))
+    problem = Problem(target, frame, level, size, size_is_guess=is_guess)
     return problem if p > WIDEST else reshape(curator, units.moments, data, problem, None, visible)
 
 

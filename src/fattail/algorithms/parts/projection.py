@@ -258,8 +258,9 @@ def averaged(known: Floats, gradient: Floats, noise: Floats, sampling: Floats) -
     total, error = np.diag(known + noise), np.diag(noise)
     ratio = gradient**2 / total
     sizes = 2.0 ** np.arange(*DEFAULTS.hidden)  # of k, over the total
-    something = np.exp(-0.5 * ratio[:, None] / (1 + sizes)) / np.sqrt(1 + sizes) / sizes.size
-    nothing = np.exp(-0.5 * ratio)
+    least = ratio / (1 + sizes[-1])  # taken off all: otherwise, all would be zero for a gradient beyond the largest k
+    something = np.exp(-0.5 * (ratio[:, None] / (1 + sizes) - least[:, None])) / np.sqrt(1 + sizes) / sizes.size
+    nothing = np.exp(-0.5 * (ratio - least))
     chance = DEFAULTS.nothing
     for _ in range(20):
         both = chance * nothing + (1 - chance) * something.sum(axis=1)

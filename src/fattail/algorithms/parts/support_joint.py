@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail import _kernels
 from fattail._tools.numbers import TINY
 from fattail.algorithms.parts.linear_rows import LinearFit
 from fattail.algorithms.parts.support_plan import SparseFit
@@ -52,6 +53,10 @@ class JointSupportDefaults:
     magnitude_ratio: float = 8.0
     """Largest such ratio in a row that looks scaled; 1.8 is typical of uniform entries, 2.4 of normal ones, 6.3 of Cauchy
     ones."""
+    row_square: float = 32.0
+    """Largest mean square of the entries of a row that looks scaled, over the square of the middle one: 2 is typical of normal
+    entries, 5 of t(3) ones. A few columns in other units show in no quantile; one log-normal cost among 100 normal columns has
+    thousands, and steps of one length diverge."""
 
 
 DEFAULTS = JointSupportDefaults()
@@ -93,8 +98,10 @@ def rows_look_scaled(curator: Curator, release: Gaussian, data: PrivateData) -> 
         filled = np.count_nonzero(magnitudes, axis=1)
         places = [np.minimum(X.shape[1] - filled + (q * filled).astype(np.intp), X.shape[1] - 1) for q in DEFAULTS.row_quantiles]
         middle, large = (magnitudes[np.arange(len(X)), place] for place in places)
+        length = np.sqrt(_kernels.row_dots(magnitudes, magnitudes) / np.maximum(filled, 1))
         is_balanced = np.abs(np.sum(np.sign(X), axis=1)) <= DEFAULTS.sign_excess * np.sqrt(filled)
-        return np.asarray(is_balanced & (large <= DEFAULTS.magnitude_ratio * middle), dtype=np.float64)[:, None]
+        is_similar = (large <= DEFAULTS.magnitude_ratio * middle) & (length <= math.sqrt(DEFAULTS.row_square) * middle)
+        return np.asarray(is_balanced & is_similar, dtype=np.float64)[:, None]
 
     others, alike = curator.release(release, Histogram(cells=2).counts(data, looks_scaled))[0]
     return bool(alike > others)
