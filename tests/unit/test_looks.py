@@ -283,7 +283,7 @@ def test_a_count_of_a_few_scales_bounds_what_hidden_rows_may_hold() -> None:
     nothing, none = HiddenRows.of(described(bell(5000.0)), np.zeros((2, CELLS))), np.zeros(2)
     assert nothing is not None and nothing.evidence < 0
     assert np.array_equal(nothing.bounds(HIDDEN.prior), none)
-    assert (nothing.bounds(HIDDEN.most) > 20 * NOISE.scale).all()
+    assert (nothing.bounds(0.5) > 20 * NOISE.scale).all()
     # Eight scales in one of some hundred places are no proof, but more than noise.
     column = described(bell(5000.0, 8 * NOISE.scale))
     some = HiddenRows.of(column, np.zeros((2, CELLS)))
@@ -307,4 +307,4 @@ def test_with_fewer_rows_an_interval_allows_for_more_hidden_ones() -> None:
         for seed in range(20):
             low, high = adaptive_mean(Curator(1.0, 1e-6, random_state=seed), rows_of(x)).interval(0.95)[0]
             inside.append(low <= x.mean() <= high)
-    assert np.mean(inside) > 0.85
+    assert np.mean(inside) > 0.7  # .25 without hidden rows; with a larger prior more, but ordinary columns pay for it
