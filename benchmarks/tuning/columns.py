@@ -4,10 +4,10 @@
 
 The first argument names a constant of `fattail.columns.plan.SHARES`, `fattail.columns.location.GRID` (or `DENSE_GRID`),
 `fattail.columns.description.READING`, `fattail.columns.looks.LOOKS`, `fattail.columns.closer.HARD`,
-`fattail.columns.evidence.RATES`, `fattail.columns.alike.ALIKE`, `fattail.columns.sides.SIDES`, `fattail.columns.ends.RULES` or
-`fattail.columns.tail_shapes.PRIOR`; the others are values to try. For each value it prints, over the laws
-``column_laws.TUNING`` (never those of the reports), by range of n epsilon: the geometric mean of the error over a tuned clip's,
-the median width, average coverages, and how many cells cover less than .9 or have an error above 1.5.
+`fattail.columns.evidence.RATES`, `fattail.columns.hidden.HIDDEN`, `fattail.columns.alike.ALIKE`, `fattail.columns.sides.SIDES`,
+`fattail.columns.ends.RULES` or `fattail.columns.tail_shapes.PRIOR`; the others are values to try. For each value it prints, over
+the laws ``column_laws.TUNING`` (never those of the reports), by range of n epsilon: the geometric mean of the error over a tuned
+clip's, the median width, average coverages, and how many cells cover less than .9 or have an error above 1.5.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from column_laws import TUNING
 from columns import cells
-from fattail.columns import alike, closer, description, ends, evidence, location, looks, plan, sides, tail_shapes, tails
+from fattail.columns import alike, closer, description, ends, evidence, hidden, location, looks, plan, sides, tail_shapes, tails
 
 HOMES = {
     "SHARES": plan,
@@ -32,6 +32,7 @@ HOMES = {
     "LOOKS": looks,
     "HARD": closer,
     "RATES": evidence,
+    "HIDDEN": hidden,
     "ALIKE": alike,
     "RULES": ends,
     "SIDES": sides,

@@ -130,7 +130,7 @@ def test_predicted_bias_is_taken_out(monkeypatch):
     x = np.random.default_rng(5).exponential(size=5000)
     values, none = [], np.zeros((2, CELLS), dtype=bool)
     for bias in (0.0, 0.5):
-        ends = Ends(0.0, 2.0, bias, 0.0, (1.0, 0.0), (1.0, 0.0), 0.0, 0.0, 0.0, 0.0, False, False, none, False, none[0], False)
+        ends = Ends(0.0, 2.0, bias, 0.0, (1.0, 0.0), (1.0, 0.0), 0.0, 0.0, 0.0, 0.0, False, False, none, False, 1.0 * none, False)
         monkeypatch.setattr(looks, "choose_ends", lambda *a, e=ends: e)
         values.append(fattail.mean(x, random_state=0).value)
     assert values[1] - values[0] == pytest.approx(0.5)

@@ -94,7 +94,7 @@ class Ends(NamedTuple):
     likely: bool
     """Whether some of them are more likely to hold rows than not."""
     expected: Floats
-    """Rows of each octave that the tails predict, both sides together."""
+    """Rows of each octave that the tails predict (side, octave)."""
     guessed: bool
     """Whether no count besides that of the center is significant."""
 
@@ -121,7 +121,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
     if found is None:
         at = 0.0 if column.center_is_noise else column.center
         doubtful = np.array([column.possible(side, 0.0, np.zeros(CELLS)) > 0 for side in (0, 1)]) & (not column.center_is_noise)
-        none = np.zeros(CELLS)
+        none = np.zeros((2, CELLS))
         return Ends(at, at, 0.0, math.inf, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 0.0, 0.0, True, True, doubtful, False, none, True)
     sides, posteriors, (up, down), places, _, guessed = found
     rows = column.rows
@@ -163,7 +163,7 @@ def choose_ends(column: ColumnDescription, release_noise: float) -> Ends:
         open_high=no_mean[0] > RULES.no_mean or column.is_unresolved or guessed,
         doubtful=doubtful,
         likely=bool(likely.any()),
-        expected=outside[0][2] + outside[1][2],
+        expected=np.array([rows for _, _, rows in outside]),
         guessed=guessed,
     )
 

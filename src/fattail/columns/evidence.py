@@ -118,11 +118,12 @@ class CountNoise:
         terms = 2 if self.laplace else 1
         return own / (own + others), CountNoise((own + others) ** (-1 / power), self.laplace, terms)
 
-    def support(self, count: float, rows: Floats) -> Floats:
-        """Log likelihood ratio of so many rows to none, given their noisy count."""
-        if self.laplace:
-            return np.asarray((abs(count) - np.abs(count - rows)) / self.scale)
-        return np.asarray(rows * (count - rows / 2) / self.scale**2)
+    def support(self, count: float | Floats, rows: Floats) -> Floats:
+        """Log likelihood ratio of so many rows to none, given their noisy count; exact for one noise and for the sum of two."""
+        if not self.laplace:
+            return np.asarray(rows * (count - rows / 2) / (self.terms * self.scale**2))
+        without, with_rows = np.abs(count) / self.scale, np.abs(count - rows) / self.scale
+        return np.asarray(without - with_rows + (np.log1p(with_rows) - np.log1p(without) if self.terms > 1 else 0.0))
 
     def threshold(self, evidence: float | Floats, cells: int = 1) -> Floats:
         """Quantile of the noise of a sum of counts: it is exceeded with probability at most ``exp(-evidence)``.

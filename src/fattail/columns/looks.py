@@ -2,7 +2,7 @@
 
 A first look counts the rows of every octave around the center. A second look counts again, with fresh noise:
 
-- all rows far beyond the visible ones, in one count, if there are enough rows;
+- all rows far beyond the visible ones, in one count, if the first counts support such rows or there are many rows;
 - all octaves, if no rows are visible besides a point mass;
 - single octaves that may hold rows, if those rows would change the answer, and all far ones if the one count shows rows;
 - the parts of the last octave, if many rows lie in it, since they may end abruptly (``closer.py``).
@@ -20,10 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail._tools.warnings import warn_utility
 from fattail.columns.closer import find_hard_ends, noise_of_all
 from fattail.columns.description import CELLS, NOT_YET, ColumnDescription
 from fattail.columns.ends import Ends, choose_ends
 from fattail.columns.evidence import CountNoise, FarRows
+from fattail.columns.hidden import HIDDEN, HiddenRows, prior_of_hidden
 from fattail.columns.location import (
     GRID,
     OCTAVE_GRID,
@@ -57,12 +59,18 @@ class LookRules:
     split."""
     least_tails: float = 0.1
     """Tails are not counted again if less than this fraction would be left for the second counts."""
-    far: float = 0.08
-    """The same for one count of all rows far beyond the visible ones."""
-    far_rows: float = 3000.0
-    """They are counted if, by the whole following release, the noise of all counts would be below one in so many rows."""
-    gap: int = 2
-    """Number of octaves between the last visible one and the first of these rows."""
+    far: float = 0.16
+    """The same for one count of all rows far beyond the visible ones, in columns whose first counts support such rows."""
+    far_always: float = 0.08
+    """The same in other columns, if there are many rows."""
+    far_rows: tuple[float, float, float] = (3000.0, 6000.0, 20_000.0)
+    """Numbers of rows for each scale that the noise of all counts would have by the whole following release (n epsilon of about
+    10,000, 20,000 and 50,000): far rows are counted from the first one on if the first counts support them, and always from the
+    second one on. From the last one on, both fractions decrease with the root of the number of rows: then few enough rows are
+    found, and the noise matters more against the mean of these very rows."""
+    suspicion: float = -0.4
+    """Least log likelihood ratio of such rows to none that is support. It is exceeded in a fifth to a quarter of columns without
+    such rows."""
     inside: int = 16
     """Number of octaves below the resolution of a center that are counted one by one."""
     beyond: int = 24
@@ -222,8 +230,9 @@ def settle_ends(
     *Privacy.* Which cells are counted again, and with which budget, are functions of releases. Proof: ``looks.proof.md``.
     """
     ends = [choose_ends(column, unit()) for column in columns]
+    prior = prior_of_hidden(columns[0].rows / noise_of_all(curator, release, len(columns)).scale)
     if any(column.second is None for column in columns):
-        return columns, ends
+        return columns, _with_hidden_rows(columns, ends, prior, unit())
     described, columns = columns, _with_far_rows(curator, release, columns, ends, counts)
     ends = _chosen_again(described, columns, ends, unit())
     unseen = np.array([e.guessed or not e.seen for e in ends])
@@ -250,28 +259,51 @@ def settle_ends(
         ends = _chosen_again(columns, counted, ends, unit())
         columns = counted
     found = find_hard_ends(curator, release, data, columns)
-    return found, _chosen_again(columns, found, ends, unit())
+    return found, _with_hidden_rows(found, _chosen_again(columns, found, ends, unit()), prior, unit())
+
+
+def _with_hidden_rows(columns: list[ColumnDescription], ends: list[Ends], prior: float, unit: float) -> list[Ends]:
+    """Ends whose bounds of the bias allow for rows that the counts do not rule out; warns where these make an interval wide."""
+    allowed, wide = [], 0
+    for column, one in zip(columns, ends, strict=True):
+        hidden = HiddenRows.of(column, one.expected) if one.seen else None
+        if hidden is not None:
+            above, below = hidden.bounds(prior) / column.rows
+            error = math.sqrt(one.bias_variance + sum(one.square) / column.rows + (unit * (one.high - one.low)) ** 2)
+            wide += max(above, below) > HIDDEN.warned * max(error, one.doubt_above, one.doubt_below)
+            one = one._replace(doubt_above=max(one.doubt_above, above), doubt_below=max(one.doubt_below, below))
+        allowed.append(one)
+    if wide:
+        warn_utility(
+            f"in {wide} of {len(columns)} columns, a few rows far beyond the visible ones may hold much of the mean: "
+            "the noisy counts do not rule them out, so the interval is wide"
+        )
+    return allowed
 
 
 def _with_far_rows(
     curator: Curator, release: Noise, columns: list[ColumnDescription], ends: list[Ends], counts: OctaveCounts
 ) -> list[ColumnDescription]:
-    """Count all rows far beyond the visible ones of each column at once, if a small part of the budget shows few of them.
+    """Count all rows far beyond the visible ones of each column at once, where the first counts support such rows.
 
     A single octave shows rows only if its count is larger than that of many empty octaves may be. One count of all is one test.
-    Columns in which neither this count nor that of an octave shows rows stay as they are.
     """
-    if noise_of_all(curator, release, len(columns)).scale * LOOKS.far_rows > columns[0].rows:
+    rows = columns[0].rows / noise_of_all(curator, release, len(columns)).scale
+    some, many, plenty = LOOKS.far_rows
+    if rows < some:
         return columns
-    start = np.array([c.far_start(LOOKS.gap) for c in columns])
+    start = np.array([c.far_start(HIDDEN.gap) for c in columns])
+    hidden = [HiddenRows.of(c, e.expected) if e.seen else None for c, e in zip(columns, ends, strict=True)]
+    suspected = np.array([h is not None and h.evidence > LOOKS.suspicion for h in hidden])
+    if rows < many:
+        start[~suspected] = CELLS
     if (start == CELLS).all():
         return columns
-    noisy, noise = counts.released_beyond(curator, curator.split(release, "far rows", LOOKS.far), start)
-    far = [FarRows(int(k), float(v - e.expected[k:].sum()), noise) for k, v, e in zip(start, noisy, ends, strict=True)]
-    return [
-        replace(c, far=f) if f.start < CELLS and (f.shown or e.doubtful[:, f.start :].any()) else c
-        for c, f, e in zip(columns, far, ends, strict=True)
-    ]
+    wanted = np.where(start < CELLS, np.where(suspected, LOOKS.far, LOOKS.far_always), 0.0).mean()
+    look = curator.split(release, "far rows", float(wanted) * math.sqrt(min(plenty / rows, 1.0)))
+    noisy, noise = counts.released_beyond(curator, look, start)
+    far = [FarRows(int(k), float(v - e.expected[:, k:].sum()), noise) for k, v, e in zip(start, noisy, ends, strict=True)]
+    return [replace(c, far=f) if f.start < CELLS else c for c, f in zip(columns, far, strict=True)]
 
 
 def _chosen_again(before: list[ColumnDescription], now: list[ColumnDescription], ends: list[Ends], unit: float) -> list[Ends]:
