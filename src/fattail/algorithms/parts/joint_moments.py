@@ -367,9 +367,9 @@ class JointFit:
 
         mean = Clip(bound=clip).mean(data, residual, width=1).to("l2")
         shift = float(curator.release(release, mean)[0])
-        # Before, it was as uncertain as the posterior says, and missed what the narrower clip of the rounds cut off.
-        before = float(self.prior[-1, -1]) + beyond(self.unit, self.clip * self.unit) ** 2
         noise = (2 * clip * multiplier / n) ** 2
+        # Before, it was as uncertain as the posterior says, and missed what bounds cut off: as much as noise leaves of the shift.
+        before = max(shift**2 - noise, float(self.prior[-1, -1]))
         if not self.problem.unit_is_guess or shift**2 > DEFAULTS.shown_gain**2 * noise:
             self.w[-1] += shift * before / (before + noise)
         return noise + self.unit**2 / n + missed**2
