@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from fattail.algorithms.auto.many_columns import blur
 from fattail.algorithms.parts.descent import Products, descend, planned
 from fattail.algorithms.parts.evenness import directions_are_even, residuals_are_even
+from fattail.algorithms.parts.joint_moments import DEFAULTS as JOINT
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
 from fattail.algorithms.parts.newton import Model
@@ -61,8 +62,10 @@ class LeastSquaresDefaults:
     """Share for standard errors."""
     means: tuple[float, float] = (0.015, 0.02)
     """Shares for the intercept, before and after steps towards least squares' projection ..."""
-    few_mean: float = 0.05
-    """... and where there are few rows. With .015 its noise there was a third of the loss of R2."""
+    few_means: tuple[float, float] = (0.015, 0.06)
+    """... and their range where there are few rows, in which they give this noise in units of the residuals, under the least
+    clip. With .015 this noise was a third of the loss of R2 below 3,000 rows."""
+    mean_noise: float = 0.08
     products: float = 0.006
     """Share of the counts of products of rows and residuals."""
     ends: float = 0.006
@@ -128,7 +131,9 @@ def fit_few_rows(curator: Curator, data: PrivateData, count_sample: PrivateData,
     """Few rows for the columns: joint moments, small steps, the intercept, a check and standard errors."""
     checks = 0.5  # half of the usual shares for checks, so that more is left for the steps
     units = _units(columns, LEAST.column_squares * checks)
-    mean, guard = Gaussian("mean residual", LEAST.few_mean), Gaussian("gain", LEAST.guard)
+    multiplier = gaussian_multiplier(curator.epsilon, curator.delta)
+    mean_share = (2 * JOINT.mean_clips[0] * multiplier / (LEAST.mean_noise * data.n)) ** 2
+    mean, guard = Gaussian("mean residual", float(np.clip(mean_share, *LEAST.few_means))), Gaussian("gain", LEAST.guard)
     ends = Gaussian("counts of the response", LEAST.ends)
     squares = Gaussian("squares of gradients", LEAST.squares * checks)
     closer = Gaussian("faint directions", LEAST.closer * LEAST.closer_looks, count=LEAST.closer_looks)
@@ -194,7 +199,7 @@ def _refined(
     else:
         for _ in range(closer.count):
             joint.look_closer(closer, moment_sample)
-        descend(joint, steps, (count_sample, count_sample, moment_sample, data), sizes)
+        descend(joint, steps, (count_sample, count_sample, moment_sample, data), sizes, directions_even)
     joint.limit(ends, data)
     joint.move_intercept(means[0], data)
     before = joint.w

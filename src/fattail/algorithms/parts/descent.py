@@ -54,11 +54,10 @@ class DescentDefaults:
     """Where products were counted, the bounds that are tried, in quarter octaves of the median ..."""
     widest: tuple[float, float] = (1.0, 2.0)
     """... up to so many times the bound without counts: where the size of residuals does not visibly vary with the rows (returns
-    of stocks), and where it does (prices, costs) ..."""
-    aligned: tuple[float, float] = (0.25, 0.5)
-    """... and the part of what a bound cuts off that is taken to point in one direction, in both cases."""
-    light_aligned: float = 0.1
-    """The same where products are light."""
+    of stocks), and where it does (prices, costs)."""
+    aligned: tuple[float, float] = (0.1, 0.5)
+    """Part of what a bound cuts off that is taken to point in one direction: where directions are even and products light, and
+    otherwise. A direction of few rows is cut off as a whole."""
     tail: float = 6.0
     """Products are light if what they may exceed so many medians by ..."""
     light: float = 0.3
@@ -103,7 +102,7 @@ class Products:
         """Whether surely few of them are far beyond their median."""
         return self.sizes.most_excess(DEFAULTS.tail * self.median) < DEFAULTS.light * self.median
 
-    def bound(self, multiplier: float, p: int, usual: float, varying: bool) -> float:
+    def bound(self, multiplier: float, p: int, usual: float, varying: bool, even: bool) -> float:
         """Bound of least error, in medians: noise of all steps, and a part of what is cut off.
 
         Parameters
@@ -115,12 +114,14 @@ class Products:
             The bound without counts.
         varying : bool
             Whether the size of residuals visibly varies with the rows.
+        even : bool
+            Whether no direction is made up of few rows.
         """
         bounds = 2.0 ** (np.arange(*DEFAULTS.tried) / 4)
         bounds = bounds[bounds <= max(DEFAULTS.widest[varying] * usual, bounds[0])]
         noise = 2 * multiplier * math.sqrt(p) * bounds * self.median
         cut = np.array([self.sizes.excess(bound * self.median) for bound in bounds])
-        aligned = DEFAULTS.light_aligned if self.are_light else DEFAULTS.aligned[varying]
+        aligned = DEFAULTS.aligned[not (even and self.are_light)]
         return float(bounds[np.argmin(noise**2 + (aligned * cut) ** 2)])
 
 
@@ -129,7 +130,13 @@ def planned(share: float) -> Gaussian:
     return Gaussian("descent", share, parts=DEFAULTS.steps)
 
 
-def descend(joint: JointFit, release: Gaussian, samples: Sequence[PrivateData], products: Products | None = None) -> None:
+def descend(
+    joint: JointFit,
+    release: Gaussian,
+    samples: Sequence[PrivateData],
+    products: Products | None = None,
+    even: bool = False,
+) -> None:
     """Move the fit by the parts of a planned release. Its prior is then the error that steps and their noise have left.
 
     Parameters
@@ -142,6 +149,8 @@ def descend(joint: JointFit, release: Gaussian, samples: Sequence[PrivateData], 
         Rows of the steps, fewer in the first of them: later steps undo most of their error. The last ones are all rows.
     products : Products, optional
         Sizes of the products, from which the bound follows. Without them it follows from the number of rows.
+    even : bool
+        Whether no direction is made up of few rows.
 
     Notes
     -----
@@ -153,7 +162,7 @@ def descend(joint: JointFit, release: Gaussian, samples: Sequence[PrivateData], 
     first = DEFAULTS.first * typical * joint.unit
     if products is not None:
         first = products.median * typical * joint.unit
-        multiple = products.bound(curator.noise(release) / n, p, multiple, bool(np.any(joint.sizes)))
+        multiple = products.bound(curator.noise(release) / n, p, multiple, bool(np.any(joint.sizes)), even)
     kept = math.erf(
         multiple * NORMAL_MEDIAN / math.sqrt(2)
     )  # curvature of the loss: the share of normal residuals within the bound

@@ -341,7 +341,8 @@ class JointFit:
         if np.any(np.isfinite(scores)):
             chosen = fits[int(np.argmax(scores))]
         else:
-            chosen, self.unit = np.zeros(self.p), 1.0
+            # What steps said of the constant was wrong, too: it moves by what a mean residual clearly shows, not by its noise.
+            chosen, self.unit, self.prior = np.zeros(self.p), 1.0, np.zeros_like(self.prior)
         self.covariance = self.covariance + np.outer(self.w - chosen, self.w - chosen)
         self.w = chosen
 
