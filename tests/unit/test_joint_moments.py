@@ -70,3 +70,19 @@ def test_the_intercept_follows_a_mean_residual_as_far_as_noise_does_not_explain_
     else:
         released = 2 * 4.0 * curator.noise(mean) / 1_000
         assert np.mean((np.array(moved) - np.mean(y)) ** 2) < most * released**2
+
+
+def test_a_fit_whose_slopes_are_taken_does_not_follow_the_noise_of_the_intercept():
+    """The response is a millionth of its unit: what steps said of the constant is noise, and so is the mean residual."""
+    X = np.random.default_rng(0).normal(size=(1_000, 1))
+    moved = []
+    for seed in range(20):
+        curator = Curator(0.5, 1e-6, random_state=seed)
+        curator.plan(gain := Gaussian("gain", 0.5), mean := Gaussian("mean residual", 0.5))
+        joint = JointFit(curator, Problem(Target(Squared()), Frame(np.zeros(1), np.ones(1), 1.0, np.eye(2)), reach=(-9.0, 9.0)))
+        joint.w, data = np.array([5.0, 3.0]), PrivateData(X, 1e-6 * X[:, 0])
+        joint.guard(gain, data)
+        assert not joint.w.any()
+        joint.move_intercept(mean, data)
+        moved.append(joint.w[-1])
+    assert np.mean(np.array(moved) == 0) > 0.5
