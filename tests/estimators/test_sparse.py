@@ -385,7 +385,7 @@ def test_few_rows_of_a_table_show_columns_of_less_than_an_octave():
 def test_standard_errors_of_chosen_columns_cover():
     rng = np.random.default_rng(1)
     covered, told = [], []
-    for seed in range(12):
+    for seed in range(24):
         X, y = house_table(rng, noise=40)
         model = DPSparseRegressor(epsilon=2.0, delta=1e-5, random_state=seed).fit(X, y)
         table = model.summary()

@@ -6,7 +6,7 @@ import pytest
 from fattail import DPLinearRegression, audit
 from fattail.algorithms.auto.many_columns import has_many_columns
 from fattail.algorithms.parts.curvature import Curvature
-from fattail.algorithms.parts.descent import descend, planned
+from fattail.algorithms.parts.descent import Products, descend, planned
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, Problem, Target
 from fattail.algorithms.parts.posterior import shrunken_moments
@@ -53,6 +53,39 @@ def test_variances_are_those_of_the_noise():
         descend(joint, steps, (PrivateData(X, y),))
         ratios.append((joint.w - truth) ** 2 / np.diag(joint.prior))
     assert 0.5 < np.mean(ratios) < 1.6
+
+
+def products_of(noise, n=20_000, epsilon=2.0, seed=0):
+    """Counts of products where the coefficients are right, so that residuals are the noise."""
+    X, y, truth = regression(n)
+    y = X @ truth[:-1] + truth[-1] + noise(np.random.default_rng(seed + 1), n)
+    counts = Gaussian("counts", 1.0)
+    joint = joint_fit(epsilon, 5, counts)
+    joint.w = truth
+    return Products.counted(joint, counts, PrivateData(X, y))
+
+
+def test_normal_products_are_light_and_those_of_heavy_noise_are_not():
+    light, heavy = products_of(lambda rng, n: rng.normal(size=n)), products_of(lambda rng, n: rng.standard_t(2, n))
+    assert light.are_light and not heavy.are_light
+    assert light.median == pytest.approx(1.0, rel=0.25)  # in units of normal products
+
+
+def test_more_budget_widens_the_bound_for_heavy_products_only():
+    """Without counts the bound grows with the budget, so that noise stays as large as it was."""
+    light, heavy = products_of(lambda rng, n: rng.normal(size=n)), products_of(lambda rng, n: rng.standard_t(2, n))
+    narrow = light.bound(0.001, 6, 16.0, varying=False, even=True)
+    assert narrow < 6 < heavy.bound(0.001, 6, 16.0, varying=False, even=True) <= 16
+    assert narrow < light.bound(0.001, 6, 16.0, varying=False, even=False)  # a direction of few rows may be cut off
+    assert heavy.bound(0.001, 6, 8.0, varying=False, even=True) <= 8 < heavy.bound(0.001, 6, 8.0, varying=True, even=True) <= 16
+
+
+def test_counts_that_are_mostly_noise_are_not_released():
+    assert products_of(lambda rng, n: rng.normal(size=n), n=200, epsilon=0.5) is None
+
+
+def test_products_that_are_zero_have_a_least_size():
+    assert products_of(lambda rng, n: np.zeros(n)).median == 0.1
 
 
 def test_what_steps_leave_is_known_without_error_in_the_matrix():

@@ -50,3 +50,39 @@ def test_counts_say_what_a_clipped_mean_residual_misses(law, most):
     found = counted(values)
     missed = np.mean(np.maximum(np.abs(values) - 4.0, 0.0))
     assert 0.8 * missed < found.doubt(4.0) < most
+
+
+@pytest.mark.parametrize(("level", "least", "most"), [(0.0, 0.0, 0.6), (1.0, 0.85, 1.0)])
+def test_the_intercept_follows_a_mean_residual_as_far_as_noise_does_not_explain_it(level, least, most):
+    """Over seeds: half of a shift that is noise is left out, a clear one is followed."""
+    y = level + np.random.default_rng(0).normal(size=1_000)
+    moved, noise = [], []
+    for seed in range(40):
+        curator = Curator(0.5, 1e-6, random_state=seed)
+        curator.plan(mean := Gaussian("mean residual", 0.2), Gaussian("rest", 0.8))
+        joint = JointFit(curator, Problem(Target(Squared()), Frame(np.zeros(1), np.ones(1), 1.0, np.eye(2)), reach=(-4.0, 4.0)))
+        joint.prior = 1e-4 * np.eye(2)
+        variance = joint.move_intercept(mean, PrivateData(np.zeros((1_000, 1)), y))
+        moved.append(joint.w[-1])
+        noise.append(variance)
+    if level:
+        assert least < np.mean(moved) / np.mean(y) < most + 0.05
+    else:
+        released = 2 * 4.0 * curator.noise(mean) / 1_000
+        assert np.mean((np.array(moved) - np.mean(y)) ** 2) < most * released**2
+
+
+def test_a_fit_whose_slopes_are_taken_does_not_follow_the_noise_of_the_intercept():
+    """The response is a millionth of its unit: what steps said of the constant is noise, and so is the mean residual."""
+    X = np.random.default_rng(0).normal(size=(1_000, 1))
+    moved = []
+    for seed in range(20):
+        curator = Curator(0.5, 1e-6, random_state=seed)
+        curator.plan(gain := Gaussian("gain", 0.5), mean := Gaussian("mean residual", 0.5))
+        joint = JointFit(curator, Problem(Target(Squared()), Frame(np.zeros(1), np.ones(1), 1.0, np.eye(2)), reach=(-9.0, 9.0)))
+        joint.w, data = np.array([5.0, 3.0]), PrivateData(X, 1e-6 * X[:, 0])
+        joint.guard(gain, data)
+        assert not joint.w.any()
+        joint.move_intercept(mean, data)
+        moved.append(joint.w[-1])
+    assert np.mean(np.array(moved) == 0) > 0.5

@@ -5,10 +5,12 @@ How many releases it makes is decided by public arithmetic on rows, columns and 
 1. *Units* of all columns (``fattail.columns.units``).
 2. *Joint moments* of rows and residuals, one round (``parts/joint_moments.py``), and closer looks at the directions that its
    noise may hide.
-3. *Small steps* under a bound on products of rows and residuals (``parts/descent.py``). With few rows for the columns that is all
-   but the intercept, a check that the fit is better than none, and standard errors. With more rows, two small releases show
-   whether every direction is visible and free of very long rows, and whether residuals are as large in one direction as in
-   another. If so, a few bounded Newton steps take their place (``parts/newton.py``): their narrower clips do not move the fit.
+3. *Small steps* under a bound on products of rows and residuals (``parts/descent.py``), chosen by counts of the products. With
+   few rows for the columns that is all but the intercept, a check that the fit is better than none, and standard errors. With
+   more rows, two small releases show whether every direction is visible and free of very long rows, and whether residuals are as
+   large in one direction as in another. If so, and if products have a heavy tail, a few bounded Newton steps take their place
+   (``parts/newton.py``): their narrower clips do not move the fit. Without a heavy tail a narrow bound cuts off nothing, and
+   small steps have less noise.
 4. *Ends* of predictions (``parts/response_ends.py``).
 5. *Steps towards least squares' projection* (``parts/projection.py``): the bias of shortened rows is corrected where it exceeds
    the noise, and widens the intervals where it may be hidden by noise. Then a check that the fit is better than none.
@@ -25,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.algorithms.auto.many_columns import blur
-from fattail.algorithms.parts.descent import descend, planned
+from fattail.algorithms.parts.descent import Products, descend, planned
 from fattail.algorithms.parts.evenness import directions_are_even, residuals_are_even
+from fattail.algorithms.parts.joint_moments import DEFAULTS as JOINT
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
 from fattail.algorithms.parts.newton import Model
@@ -57,8 +60,14 @@ class LeastSquaresDefaults:
     """Rounds of them: a scale that was far too small is enlarged twice."""
     squares: float = 0.02
     """Share for standard errors."""
-    mean: float = 0.03
-    """Share for the intercept."""
+    means: tuple[float, float] = (0.015, 0.02)
+    """Shares for the intercept, before and after steps towards least squares' projection ..."""
+    few_means: tuple[float, float] = (0.015, 0.06)
+    """... and their range where there are few rows, in which they give this noise in units of the residuals, under the least
+    clip. With .015 this noise was a third of the loss of R2 below 3,000 rows."""
+    mean_noise: float = 0.08
+    products: float = 0.006
+    """Share of the counts of products of rows and residuals."""
     ends: float = 0.006
     """Share of the counts that say how far predictions are believed."""
     tail_noise: float = 0.01
@@ -122,19 +131,22 @@ def fit_few_rows(curator: Curator, data: PrivateData, count_sample: PrivateData,
     """Few rows for the columns: joint moments, small steps, the intercept, a check and standard errors."""
     checks = 0.5  # half of the usual shares for checks, so that more is left for the steps
     units = _units(columns, LEAST.column_squares * checks)
-    mean, guard = Gaussian("mean residual", LEAST.mean * checks), Gaussian("gain", LEAST.guard)
+    multiplier = gaussian_multiplier(curator.epsilon, curator.delta)
+    mean_share = (2 * JOINT.mean_clips[0] * multiplier / (LEAST.mean_noise * data.n)) ** 2
+    mean, guard = Gaussian("mean residual", float(np.clip(mean_share, *LEAST.few_means))), Gaussian("gain", LEAST.guard)
     ends = Gaussian("counts of the response", LEAST.ends)
     squares = Gaussian("squares of gradients", LEAST.squares * checks)
     closer = Gaussian("faint directions", LEAST.closer * LEAST.closer_looks, count=LEAST.closer_looks)
-    left = 1.0 - sum(m.share for m in (*units, mean, guard, ends, squares, closer))
+    products = Gaussian("product counts", LEAST.products)
+    left = 1.0 - sum(m.share for m in (*units, mean, guard, ends, squares, closer, products))
     moments, steps = Gaussian("joint moments", LEAST.moments * left), planned((1 - LEAST.moments) * left)
-    curator.plan(*units, moments, closer, steps, squares, ends, guard, mean)
+    curator.plan(*units, moments, closer, products, steps, squares, ends, guard, mean)
 
     joint = JointFit(curator, *_standardized(curator, units, count_sample, target))
     joint.round((moments,), data, first=True)
     for _ in range(closer.count):
         joint.look_closer(closer, data)
-    descend(joint, steps, (data,))
+    descend(joint, steps, (data,), Products.counted(joint, products, data))
     joint.measure(squares, data)
     joint.limit(ends, data)
     joint.guard(guard, data)
@@ -150,33 +162,36 @@ def _refined(
     columns: float,
     blurred: float,
 ) -> LinearFit:
-    """Enough rows: joint moments, then either Newton steps or more moments, then steps towards least squares' projection.
+    """Enough rows: joint moments, then either Newton or small steps, then gradients of least squares' projection.
 
-    Where the first round shows every direction, Newton steps under narrow clips have the least noise. Where one is lost or
-    faint, they would be steps in a wrong shape, and another round of moments does better
-    (``benchmarks/results/real_tables.md``: the KEGG table and the latitude of houses).
+    Where the first round shows every direction, and rows are even and products heavy, Newton steps under narrow clips have the
+    least noise, and the last gradients undo what the clips did. Otherwise these gradients only say how wide intervals must be:
+    with uneven rows they have more noise than small steps leave error (``benchmarks/results/real_tables.md``).
     """
     units = _units(columns, LEAST.column_squares)
     start, even = Gaussian("joint moments 1", LEAST.start), Gaussian("squares of directions", LEAST.even)
-    sizes = Gaussian("sizes along directions", LEAST.sizes)
+    along = Gaussian("sizes along directions", LEAST.sizes)
     closer = Gaussian("faint directions", LEAST.closer * LEAST.closer_looks, count=LEAST.closer_looks)
     residuals = Gaussian("residual counts", COUNTS)
-    mean, guard = Gaussian("mean residual", LEAST.mean, count=2), Gaussian("gain", LEAST.guard)
+    means = tuple(Gaussian(f"mean residual {t + 1}", share) for t, share in enumerate(LEAST.means))
+    guard = Gaussian("gain", LEAST.guard)
     ends = Gaussian("counts of the response", LEAST.ends)
     squares, counts = Gaussian("squares of gradients", LEAST.squares), LEAST.length_counts
-    fixed = (*units, start, even, sizes, closer, residuals, mean, ends, guard, squares)
+    products = Gaussian("product counts", LEAST.products)
+    fixed = (*units, start, even, along, closer, products, residuals, *means, ends, guard, squares)
     left = 1.0 - sum(m.share for m in fixed) - 3 * counts
     wide = left * float(np.clip(LEAST.wide / blurred, *LEAST.wide_shares))
     *towards_shares, second_share = (wide * part / sum(LEAST.wide_parts) for part in LEAST.wide_parts)
     towards = Projection.planned(towards_shares, counts, squares)
     steps = planned(left - wide + second_share)
-    curator.plan(*units, start, even, sizes, closer, residuals, steps, *towards.mechanisms, ends, guard, mean)
+    curator.plan(*units, start, even, along, closer, residuals, products, steps, *towards.mechanisms, ends, guard, *means)
 
     joint = JointFit(curator, *_standardized(curator, units, count_sample, target))
     joint.round((start,), moment_sample, first=True)
-    residuals_even = residuals_are_even(joint, sizes, moment_sample)
+    residuals_even = residuals_are_even(joint, along, moment_sample)
     directions_even = directions_are_even(joint, even, moment_sample)
-    is_even = residuals_even and directions_even  # both are released in any case
+    sizes = Products.counted(joint, products, count_sample)
+    is_even = residuals_even and directions_even and not (sizes is not None and sizes.are_light)
     if is_even:
         for _ in range(closer.count):
             curator.waive(closer)
@@ -184,17 +199,17 @@ def _refined(
     else:
         for _ in range(closer.count):
             joint.look_closer(closer, moment_sample)
-        descend(joint, steps, (count_sample, count_sample, moment_sample, data))
+        descend(joint, steps, (count_sample, count_sample, moment_sample, data), sizes, directions_even)
     joint.limit(ends, data)
-    joint.move_intercept(mean, data)
+    joint.move_intercept(means[0], data)
     before = joint.w
-    towards.apply(joint, data, directions_even)
+    towards.apply(joint, data, is_even)
     joint.guard(guard, data, before)
     if tails_show := curator.noise(residuals, math.sqrt(2)) < LEAST.tail_noise * count_sample.n:
         joint.count_residuals(residuals, count_sample)
     else:
         curator.waive(residuals)
-    intercept = joint.move_intercept(mean, data, 1.0 if tails_show else LEAST.unseen)
+    intercept = joint.move_intercept(means[1], data, 1.0 if tails_show else LEAST.unseen)
     return joint.fit(intercept, 3 + len(towards.steps) + (LEAST.steps if is_even else steps.parts))
 
 

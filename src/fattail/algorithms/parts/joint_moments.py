@@ -343,7 +343,8 @@ class JointFit:
         if np.any(np.isfinite(scores)):
             chosen = fits[int(np.argmax(scores))]
         else:
-            chosen, self.unit = np.zeros(self.p), 1.0
+            # What steps said of the constant was wrong, too: it moves by what a mean residual clearly shows, not by its noise.
+            chosen, self.unit, self.prior = np.zeros(self.p), 1.0, np.zeros_like(self.prior)
         self.covariance = self.covariance + np.outer(self.w - chosen, self.w - chosen)
         self.w = chosen
 
@@ -369,9 +370,9 @@ class JointFit:
 
         mean = Clip(bound=clip).mean(data, residual, width=1).to("l2")
         shift = float(curator.release(release, mean)[0])
-        # Before, it was as uncertain as the posterior says, and missed what the narrower clip of the rounds cut off.
-        before = float(self.prior[-1, -1]) + beyond(self.unit, self.clip * self.unit) ** 2
         noise = (2 * clip * multiplier / n) ** 2
+        # Before, it was as uncertain as the posterior says, and missed what bounds cut off: as much as noise leaves of the shift.
+        before = max(shift**2 - noise, float(self.prior[-1, -1]))
         if not self.problem.unit_is_guess or shift**2 > DEFAULTS.shown_gain**2 * noise:
             self.w[-1] += shift * before / (before + noise)
         return noise + self.unit**2 / n + missed**2
