@@ -271,12 +271,11 @@ def _small_difference(sides: list[Side], posteriors: list[Posterior], rows: floa
     return mean + mean[:, None], own + own[:, None] + 2 * covariance
 
 
-def clipped_square(ends: Ends, mean: float, release_noise: float, smooth: bool) -> float:
-    """Second moment of the clipped distance, given its released mean.
+def clipped_square(ends: Ends, mean: float, release_noise: float) -> tuple[float, float]:
+    """Second moment of the clipped distance, given its released mean, and the standard deviation of its error.
 
     The counts give the octave of a row, but not its place within the octave. The released mean shows how far the rows are on
-    average from the middles of their octaves, except where the two sides cancel. The second moment is corrected for that, and the
-    uncertainty that remains is added if the column is not smooth.
+    average from the middles of their octaves, except where the two sides cancel. The second moment is corrected for that.
     """
     up, down = ends.first
     prior = RULES.position**2
@@ -286,5 +285,36 @@ def clipped_square(ends: Ends, mean: float, release_noise: float, smooth: bool) 
     left = [prior * (1 - prior * m**2 / (total + TINY)) for m in (up, down)]
     factor = [float(np.clip(1 + d, *RULES.factor)) ** 2 + v for d, v in zip(moved, left, strict=True)]
     square = [s * f for s, f in zip(ends.square, factor, strict=True)]
-    unknown = [2 * math.sqrt(v) * s for v, s in zip(left, square, strict=True)]
-    return sum(square) + (0.0 if smooth else RULES.coarse * math.hypot(*unknown))
+    return sum(square), math.hypot(*(2 * math.sqrt(v) * s for v, s in zip(left, square, strict=True)))
+
+
+def clipped_variance(
+    ends: Ends, center: float, raw: float, half_square: float | None, release_noise: float, smooth: bool
+) -> float:
+    """Variance of the clipped rows, given their released mean.
+
+    Parameters
+    ----------
+    ends : Ends
+    center : float
+    raw : float
+        Released mean of the clipped rows.
+    half_square : float, optional
+        With ``u`` the clipped row, seen from the middle of the interval in units of its half: the released mean of
+        ``(1 - u^2) / 2``, times that half. It has the noise of the mean.
+    release_noise : float
+        Standard deviation of the noise of the mean.
+    smooth : bool
+        Whether the column is smooth. If it is not, the variance is increased, because all of a few values may be at the outer
+        edges of their octaves.
+    """
+    mean = raw - center
+    square, error = clipped_square(ends, mean, release_noise)
+    variance = square - mean**2
+    if half_square is not None:
+        half, off_middle = (ends.high - ends.low) / 2, raw - (ends.low / 2 + ends.high / 2)
+        seen = half**2 - 2 * half * half_square - off_middle**2 + release_noise**2
+        blur = 2 * release_noise * math.hypot(half, off_middle)
+        weight = error**2 / (error**2 + blur**2 + TINY)
+        variance, error = variance + weight * (seen - variance), math.sqrt(weight) * blur
+    return max(variance, 0.0) + (0.0 if smooth else RULES.coarse * error)
