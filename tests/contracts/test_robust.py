@@ -10,6 +10,7 @@ from fattail.algorithms.parts import scale
 from fattail.privacy import Curator, Gaussian, PrivacyError, SmoothNoise, SubsampledGaussian, TopK
 from fattail.robust import Ball, Clip, Gram, MedianOfMeans, Smooth, Trimmed, Truncate, symmetric
 from fattail.robust.base import ONE
+from fattail.robust.clip_moments import clipped_moments
 from fattail.robust.plain import plain_rows
 from fattail.rows.data import PrivateData
 from fattail.rows.order import SecretOrder
@@ -299,3 +300,26 @@ def test_contributions_that_are_not_one_per_row_are_refused(rows):
     for robustifier in (Clip(bound=1.0), Ball(radius=1.0), Smooth(scale=1.0), Gram(radius=1.0)):
         with pytest.raises(PrivacyError, match="for 50 rows of 2 values"):
             robustifier.mean(data, rows)
+
+
+def test_clipped_moments_move_no_further_than_clipped_means():
+    center, bound = np.array([1.0, -2.0]), np.array([0.5, 1e6])
+    hostile = [0.5, 0.75, 1.0, 1.0 + 2.0**-31, 1.25, 1.5, -1e6, 1e6 - 2.0, 0.0, np.nan, np.inf, -np.inf, 1e308, 5e-324]
+    rows = [np.array([a, b]) for a in hostile for b in hostile]
+    rows += list(np.random.default_rng(0).uniform(-1, 1, (200, 2)) * bound * 1.1 + center)
+    sums = np.array([clipped_moments(PrivateData(row[None]), center, bound)._value for row in rows])
+    moved = max(int(np.abs(sums - one).sum(axis=1).max()) for one in sums)
+    declared = clipped_moments(PrivateData(rows[0][None]), center, bound).raw_sensitivity
+    assert moved == declared == 2 * ONE * 2
+    assert declared == Clip(center=center, bound=bound).mean(PrivateData(rows[0][None])).to("l1").raw_sensitivity
+
+
+def test_clipped_moments_are_those_of_the_clipped_rows():
+    X, center, bound = rows_of(n=500), np.array([1.0, -2.0, 0.0]), np.array([0.5, 1e6, 3.0])
+    mean, half = np.split(released(clipped_moments(PrivateData(X), center, bound)), 2)
+    clipped = np.clip(X, center - bound, center + bound)
+    np.testing.assert_allclose(mean, clipped.mean(axis=0), rtol=0, atol=1e-9 * bound.max())
+    np.testing.assert_allclose(1 - 2 * half / bound, (((clipped - center) / bound) ** 2).mean(axis=0), rtol=0, atol=4 / ONE)
+    for data in (PrivateData(X), PrivateData(X, person=np.arange(500) // 2), PrivateData(sparse.csr_array(X))):
+        alone = released(Clip(center=center, bound=bound).mean(data))
+        np.testing.assert_array_equal(released(clipped_moments(data, center, bound))[:3], alone)

@@ -380,3 +380,19 @@ def test_a_symmetric_radius_reaches_the_rows_and_says_what_it_does_not_know() ->
     assert 3 < radius < 30
     assert 0.005 < spread < 0.1
     assert choose_radius(description(np.full(5000, 7.0)), 1e-4) == (0.0, math.inf)
+
+
+def test_narrow_ends_do_not_follow_the_center_of_a_normal_column() -> None:
+    # The center is as uncertain as a median. Clipped at 1.4 standard deviations, the mean would have half of this error.
+    x = np.random.default_rng(7).normal(98.6, 0.7, 30_000)
+    for seed in range(4):
+        ends = choose_ends(description(x, 4.0, seed=seed), 1e-5)
+        assert ((x < ends.low) | (x > ends.high)).mean() < 0.02
+
+
+def test_the_variance_of_a_few_far_apart_values_is_measured() -> None:
+    # All values lie at the outer edges of their octaves of distance from 500, which counts by octave do not show.
+    x = np.random.default_rng(0).choice([0.0, 250.0, 500.0, 1000.0], 30_000, p=[0.12, 0.28, 0.5, 0.1])
+    estimate = adaptive_mean(Curator(4.0, 1e-6, random_state=0), PrivateData(x[:, None]))
+    low, high = estimate.interval(0.95)[0]
+    assert 0.95 < (high - low) / (2 * 1.96 * x.std() / math.sqrt(x.size)) < 1.15

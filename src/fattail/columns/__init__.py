@@ -1,7 +1,7 @@
 """The private description of a column, and where to clip it."""
 
 from fattail.columns.description import ColumnDescription
-from fattail.columns.ends import Ends, choose_ends, choose_radius, clipped_square
+from fattail.columns.ends import Ends, choose_ends, choose_radius, clipped_variance
 from fattail.columns.evidence import CountNoise
 from fattail.columns.location import DENSE_GRID, GRID, find_locations
 from fattail.columns.looks import DescriptionPlan, OctaveCounts, describe, settle_ends
@@ -17,7 +17,7 @@ __all__ = [
     "OctaveCounts",
     "choose_ends",
     "choose_radius",
-    "clipped_square",
+    "clipped_variance",
     "describe",
     "find_locations",
     "plan_mean",

@@ -116,6 +116,7 @@ class ScaledTail(NamedTuple):
     lie: Floats
     first: Floats
     square: Floats
+    counted: Floats
     realized: Floats
 
 
@@ -130,6 +131,7 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
         s**2 * tail.lie,
         s * tail.first,
         s**2 * tail.square,
+        s**2 * tail.counted,
         s**2 * tail.realized,
     ]
     if unseen:
@@ -144,7 +146,8 @@ def _absolute(tail: Tail, side: Side, column: ColumnDescription, unseen: bool) -
             parts[4][0],
             0.0,
             0.0,
-            parts[7][0],
+            parts[6][0] + parts[7][0],
+            parts[8][0],
         ]
         parts = [np.append(f, p) for f, p in zip(first, parts, strict=True)]
     return ScaledTail(tail, -1, *parts)

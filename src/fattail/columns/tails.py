@@ -29,13 +29,20 @@ Floats = NDArray[np.float64]
 MIDDLE = 1 / math.log(2)
 """Mean of an octave in units of its lower edge, for rows that lie evenly on a logarithmic scale."""
 _MIDDLE: Floats = np.append(MIDDLE * EDGES[:-1], 2 * EDGES[-1])
-# For each end and cell, of a row in the middle of the cell: the excess beyond the end, the distance clipped at it, its square.
-_CELL_EXCESS: Floats = np.maximum(_MIDDLE - ENDS[:, None], 0.0)
-_CELL_FIRST: Floats = np.minimum(_MIDDLE, ENDS[:, None])
-_CELL_SQUARE: Floats = np.minimum(_MIDDLE, ENDS[:, None]) ** 2
+# For each end and cell, means over rows that lie evenly on a logarithmic scale within the cell: the excess beyond the end, the
+# distance clipped at it, its square, and the share beyond it. A row beyond the last cell is in its middle.
+_INSIDE: Floats = np.clip(ENDS[:, None] / EDGES, 1.0, 2.0)
+_CELL_EXCESS: Floats = EDGES * (2 - _INSIDE - _INSIDE * np.log(2 / _INSIDE)) / math.log(2)
+_CELL_EXCESS = np.where(ENDS[:, None] < EDGES, MIDDLE * EDGES - ENDS[:, None], _CELL_EXCESS)
+_CELL_EXCESS[:, -1] = np.maximum(_MIDDLE[-1] - ENDS, 0.0)
+_CELL_FIRST: Floats = _MIDDLE - _CELL_EXCESS
+_CELL_SQUARE: Floats = EDGES**2 * (_INSIDE**2 - 1 + 2 * _INSIDE**2 * np.log(2 / _INSIDE)) / math.log(4)
+_CELL_SQUARE = np.where(ENDS[:, None] < EDGES, ENDS[:, None] ** 2, np.where(_INSIDE < 2, _CELL_SQUARE, _MIDDLE**2))
+_CELL_SQUARE[:, -1] = np.minimum(_MIDDLE[-1], ENDS) ** 2
 _CELL_OVER: Floats = np.append(EDGES[1:], 4 * EDGES[-1]) - np.maximum(EDGES, ENDS[:, None])
 _CELL_OVER = np.maximum(_CELL_OVER, 0.0)
-_CELL_PART: Floats = _CELL_OVER / _CELL_OVER[0]  # the part of a cell that lies beyond an end
+_CELL_PART: Floats = np.log2(2 / _INSIDE)  # the part of a cell that lies beyond an end
+_CELL_PART[:, -1] = 1.0
 _MISFIT: Floats = np.append(PRIOR.first_misfit, np.full(len(EDGES) - 1, PRIOR.misfit))
 _THIN: Floats = np.array([size * np.array(pattern) for pattern in PRIOR.thin_patterns for size in PRIOR.thin_rows])
 
@@ -164,6 +171,7 @@ class Posterior:
             lie=lie,
             first=_CELL_FIRST @ cells,
             square=_CELL_SQUARE @ (cells + thin),
+            counted=(_MIDDLE**2 - _CELL_SQUARE) @ np.where(cells > seen, cells, 0.0),
             realized=self._realized(weight) + _CELL_EXCESS**2 @ (points + thin),
         )
 
@@ -251,6 +259,8 @@ class Tail(NamedTuple):
     """First moment of the distance, clipped at the end, of rows in the tail."""
     square: Floats
     """Second moment of it."""
+    counted: Floats
+    """Second moment of the distance, not clipped, of the rows in visible cells, minus that of the clipped distance."""
     realized: Floats
     """Second moment of the excess in a sample."""
 

@@ -11,10 +11,11 @@ from fattail._tools.warnings import warn_utility
 from fattail.algorithms.parts.estimates import NORMAL, Estimate, noise_std, per_column, positive_bound
 from fattail.algorithms.parts.pilot import locations_alone
 from fattail.algorithms.registry import registered
-from fattail.columns import ColumnDescription, Ends, clipped_square, describe, plan_mean, settle_ends
+from fattail.columns import ColumnDescription, Ends, clipped_variance, describe, plan_mean, settle_ends
 from fattail.privacy import Curator, Laplace
 from fattail.robust import Clip
 from fattail.robust.base import ONE
+from fattail.robust.clip_moments import clipped_moments
 from fattail.rows.data import PrivateData
 
 Floats = NDArray[np.float64]
@@ -38,14 +39,15 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     2. Noisy counts of its rows at, above and below c_j by octave of the distance.
     3. Public: the ends of the interval with the smallest expected error, and the bias that clipping to it causes
        (``fattail.columns``).
-    4. Noisy mean of the rows clipped to the interval, minus the bias.
+    4. Noisy mean of the rows clipped to the interval, minus the bias. With few columns and a public n, a second moment of the
+       clipped rows is released with it, without more noise (``clipped_moments``). It is for the interval only.
 
     The interval of the answer holds the mean of the law and the mean of these rows: its spread has the sampling error of the
     clipped rows as well as what the rows beyond the ends may add. It is infinite where nothing but a point mass is visible, since
     rows too rare to be visible may have any size, and on a side whose tail may have no mean.
 
-    *Privacy.* Steps 1, 2 and 4 are one plan; 3 sees releases only. The mean of column j moves by at most the length of its
-    interval over n. No assumption on the data.
+    *Privacy.* Steps 1, 2 and 4 are one plan; 3 sees releases only. The mean of column j, with its second moment, moves by at most
+    the length of its interval over n. No assumption on the data.
     """
     planned = plan_mean(data.n, data.d, curator.epsilon, curator.delta)
     if planned is None:
@@ -60,26 +62,33 @@ def adaptive_mean(curator: Curator, data: PrivateData) -> Estimate:
     columns, ends = settle_ends(curator, release, data, columns, counts, unit)
     low, high = np.array([(e.low, e.high) for e in ends]).T
     bound = positive_bound((high - low) / 2, np.maximum(np.abs(low), np.abs(high)))
-    clipped = Clip(center=low / 2 + high / 2, bound=bound).mean(data, anchor=[c.center for c in columns])
-    raw = curator.release(release, clipped.to(release.norm))
-    noise = unit() * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or once under add-remove
-    spread = np.array(
-        [_spread(e, m, c, data.n, u, data.count_noise) for e, m, c, u in zip(ends, raw, columns, noise, strict=True)]
-    )
+    middle = low / 2 + high / 2
+    squares: Floats | list[None] = [None] * data.d
+    if release.norm == "l1" and data.swing == 1 and not data.count_noise:
+        raw, squares = np.split(curator.release(release, clipped_moments(data, middle, bound)), 2)
+        noise = unit() * bound * 2
+    else:
+        clipped = Clip(center=middle, bound=bound).mean(data, anchor=[c.center for c in columns])
+        raw = curator.release(release, clipped.to(release.norm))
+        noise = unit() * bound * (clipped.raw_sensitivity / ONE)  # twice the bound, or once under add-remove
+    spread = np.array([_spread(*column, data) for column in zip(ends, raw, squares, columns, noise, strict=True)])
     _warn(spread)
     return Estimate(raw + np.array([e.bias for e in ends]), noise, spread, isinstance(release, Laplace))
 
 
-def _spread(ends: Ends, raw: float, column: ColumnDescription, n: int, noise: float, count_noise: float) -> tuple[float, float]:
-    """Standard deviation of all errors but the noise, below and above; ``raw`` is the released mean of the clipped rows.
+def _spread(
+    ends: Ends, raw: float, half_square: float | None, column: ColumnDescription, noise: float, data: PrivateData
+) -> tuple[float, float]:
+    """Standard deviation of all errors but the noise, below and above.
 
-    If n is a release, its relative error is also that of the distance between mean and center.
+    ``raw`` is the released mean of the clipped rows, ``half_square`` what was released with it. If the number of rows is a
+    release, its relative error is also that of the distance between mean and center.
     """
     if not ends.seen:
         return math.inf, math.inf
-    mean = raw - column.center
-    clipped = max(clipped_square(ends, mean, noise, column.is_smooth) - mean**2, 0.0)
-    both = (clipped + ends.realized) / n + ends.bias_variance + (count_noise / n * mean) ** 2
+    clipped = clipped_variance(ends, column.center, raw, half_square, noise, column.is_smooth)
+    counted = data.count_noise / data.n * (raw - column.center)
+    both = (clipped + ends.realized) / data.n + ends.bias_variance + counted**2
     # The bounds of the bias are two-sided, at 95 %.
     below, above = (math.sqrt(both + (bound / NORMAL) ** 2) for bound in (ends.doubt_below, ends.doubt_above))
     return math.inf if ends.open_low else below, math.inf if ends.open_high else above
