@@ -141,7 +141,7 @@ def screened_fit(
     psi = typical(curator, plan.spread[0], data, fit.residual, RESIDUALS) if plan.spread else 0.5
     look_scaled = bool(plan.scaled) and rows_look_scaled(curator, plan.scaled[0], data)
     periods = PERIODS[:0] if look_scaled else PERIODS if found is None else PERIODS[FINE:]
-    screen = Screen(curator, plan, data, fit, psi, found, periods)
+    screen = Selections(curator, plan, data, fit, psi, found, periods)
     if plan.scaled and not look_scaled:
         for release in () if plan.finds_all_units else plan.unit_rounds:
             curator.waive(release)
@@ -174,7 +174,7 @@ def _units_of(found: ColumnUnits, columns: Indices) -> ColumnUnits:
 
 
 def _fit_alike_columns(
-    curator: Curator, data: PrivateData, plan: Plan, screen: Screen, chosen: Indices, sparsity: int | None
+    curator: Curator, data: PrivateData, plan: Plan, screen: Selections, chosen: Indices, sparsity: int | None
 ) -> SparseFit:
     """Fit columns in about one unit. Each part is screened and roughly fitted together with the earlier ones; a last fit has
     all."""
@@ -235,7 +235,7 @@ def _in_user_units(data: PrivateData, fit: SupportFit, errors: Floats, sparsity:
 
 
 def _fit_columns_in_own_units(
-    curator: Curator, data: PrivateData, plan: Plan, screen: Screen, chosen: Indices, sparsity: int | None
+    curator: Curator, data: PrivateData, plan: Plan, screen: Selections, chosen: Indices, sparsity: int | None
 ) -> SparseFit:
     """Fit columns in units of their own by the dense default: as many of the chosen ones, best first, as it has rows for."""
     most, first = plan.fitted, int(chosen.size > 0)
@@ -268,7 +268,7 @@ def _dense(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
 
 
 @dataclass(frozen=True)
-class Screen:
+class Selections:
     """Selections of columns with the largest scores: of ``mean clip(residual) * transform``, the largest over the transforms.
 
     The released mean of the clipped residuals is subtracted; otherwise it would give every column that is always positive a
