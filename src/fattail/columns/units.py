@@ -134,6 +134,16 @@ class ColumnUnits(NamedTuple):
         return level, size, (min(low, level - DEFAULTS.reach * size), max(high, level + DEFAULTS.reach * size))
 
 
+def planned_counts(share: float, name: str = "column counts") -> tuple[Gaussian, ...]:
+    """Releases for `find_units` with this share of the budget in all."""
+    return tuple(Gaussian(f"{name} {t + 1}", share * part) for t, part in enumerate(DEFAULTS.shares))
+
+
+def wanted_share(width: int, n: int, multiplier: float, noise: float) -> float:
+    """Share of the budget for which counts of so many columns have this noise, as a share of the rows, if rounds were alike."""
+    return len(DEFAULTS.shares) * 2 * width * (multiplier / (noise * n)) ** 2
+
+
 def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
     """Whether even all rows in one cell would hardly exceed the noise, so that every column gets an infinite scale.
 
@@ -183,24 +193,27 @@ def find_units(
 
 
 def widen(curator: Curator, release: Gaussian, data: PrivateData, units: ColumnUnits) -> ColumnUnits:
-    """Enlarge scales of features that the mean squares of all rows show to be too small, by one release.
+    """Enlarge scales of features that the mean squares of all rows show to be too small, once for each release that is planned.
 
     Rows too few to be visible in any octave may still hold most of a column's mean square. Squares are bounded such that the
     noise of their mean is half of the expected mean square, which is one.
 
     Notes
     -----
-    *Privacy.* A mean of rows in a ball (``robust/ball.proof.md``).
+    *Privacy.* A mean of rows in a ball each time (``robust/ball.proof.md``).
     """
     bound = max(DEFAULTS.square_noise / curator.noise(release, 2.0 / data.n), 1.0)
-    center, scale, with_y = units.center, units.scale, units.scale.size > data.d
+    center, with_y = units.center, units.scale.size > data.d
+    for _ in range(release.count):
+        scale = units.scale
 
-    def rows(block: Block) -> tuple[Floats, None]:
-        return np.minimum(((_with_response(block, with_y) - center) / scale) ** 2, bound), None
+        def rows(block: Block, scale: Floats = scale) -> tuple[Floats, None]:
+            return np.minimum(((_with_response(block, with_y) - center) / scale) ** 2, bound), None
 
-    squares = curator.release(release, Ball(radius=bound).mean(data, rows, width=scale.size))
-    lower = squares - DEFAULTS.square_doubt * DEFAULTS.square_noise
-    return units._replace(scale=scale * np.sqrt(np.where(np.isfinite(scale) & (lower > 1.0), squares, 1.0)))
+        squares = curator.release(release, Ball(radius=bound).mean(data, rows, width=scale.size))
+        lower = squares - DEFAULTS.square_doubt * DEFAULTS.square_noise
+        units = units._replace(scale=scale * np.sqrt(np.where(np.isfinite(scale) & (lower > 1.0), squares, 1.0)))
+    return units
 
 
 def _with_response(block: Block, with_y: bool) -> Floats:

@@ -23,8 +23,7 @@ from fattail.algorithms.parts.label_gradients import DEFAULTS, LabelGradients
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
 from fattail.algorithms.parts.newton import Model
 from fattail.algorithms.parts.separable import Separation
-from fattail.columns.units import DEFAULTS as UNITS
-from fattail.columns.units import find_units, widen
+from fattail.columns.units import find_units, planned_counts, wanted_share, widen
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust import Clip
@@ -72,9 +71,7 @@ def fit_labels(curator: Curator, data: PrivateData, target: Target) -> LinearFit
     """
     n, p, multiplier = data.n, data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
     moment_sample, count_sample = samples(curator, data)
-    wanted = 8 * p * (multiplier / (LABELS.counts * count_sample.n)) ** 2
-    counted = float(np.clip(wanted, *LABELS.columns))
-    columns = tuple(Gaussian(f"column counts {t + 1}", counted * share) for t, share in enumerate(UNITS.shares))
+    columns = planned_counts(float(np.clip(wanted_share(p, count_sample.n, multiplier, LABELS.counts), *LABELS.columns)))
     squares = Gaussian("column squares", LABELS.column_squares, count=LABELS.looks)
     positives = Gaussian("share of positives", LABELS.positives)
     first, last = (Gaussian(f"curvature at the {name}", s) for name, s in zip(("start", "fit"), LABELS.bends, strict=True))
@@ -83,9 +80,7 @@ def fit_labels(curator: Curator, data: PrivateData, target: Target) -> LinearFit
     gradients = Gaussian("gradients", 1.0 - sum(m.share for m in fixed), count=LABELS.steps)
     curator.plan(*fixed, gradients)
 
-    units = find_units(curator, columns, count_sample, False)
-    for _ in range(LABELS.looks):
-        units = widen(curator, squares, count_sample, units)
+    units = widen(curator, squares, count_sample, find_units(curator, columns, count_sample, False))
     model = Model(
         curator, data, moment_sample, count_sample, Problem(target, Frame(units.center, units.scale, math.inf, np.eye(p)))
     )

@@ -35,7 +35,7 @@ from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Targ
 from fattail.algorithms.parts.newton import Model
 from fattail.algorithms.parts.projection import Projection
 from fattail.columns.units import DEFAULTS as UNITS
-from fattail.columns.units import find_units, widen
+from fattail.columns.units import find_units, planned_counts, wanted_share, widen
 from fattail.privacy import Curator, Gaussian
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.rows.data import PrivateData
@@ -110,11 +110,12 @@ LEAST = LeastSquaresDefaults()
 
 
 def least_squares(curator: Curator, data: PrivateData, target: Target) -> LinearFit:
-    """Least squares: as many releases as the number of rows justifies, by public arithmetic on n, p and the budget."""
-    p, multiplier = data.d + 1, gaussian_multiplier(curator.epsilon, curator.delta)
+    """Least squares: as many releases as the number of rows justifies, by public arithmetic on rows, columns and budget."""
+    multiplier = gaussian_multiplier(curator.epsilon, curator.delta)
     moment_sample, count_sample = samples(curator, data)
     blurred = blur(data.n, data.d, curator.epsilon, curator.delta)
-    columns = float(np.clip(8 * (p + UNITS.response - 1) * (multiplier / (LEAST.counts * count_sample.n)) ** 2, *LEAST.columns))
+    wanted = wanted_share(data.d + UNITS.response, count_sample.n, multiplier, LEAST.counts)
+    columns = float(np.clip(wanted, *LEAST.columns))
     if blurred > LEAST.newton:
         return fit_few_rows(curator, data, count_sample, target, columns)
     return _refined(curator, data, moment_sample, count_sample, target, columns, blurred)
@@ -238,15 +239,12 @@ def _take_newton_steps(
 
 
 def _units(counts: float, squares: float) -> tuple[Gaussian, ...]:
-    rounds = (Gaussian(f"column counts {t + 1}", counts * share) for t, share in enumerate(UNITS.shares))
-    return (*rounds, Gaussian("column squares", squares, count=LEAST.looks))
+    return (*planned_counts(counts), Gaussian("column squares", squares, count=LEAST.looks))
 
 
 def _standardized(curator: Curator, units: tuple[Gaussian, ...], data: PrivateData, target: Target) -> tuple[Problem, float]:
     """The problem in private units, where columns without a visible spread have an infinite scale; how heavy the response is."""
-    found = find_units(curator, units[:-1], data, True)
-    for _ in range(units[-1].count):
-        found = widen(curator, units[-1], data, found)
+    found = widen(curator, units[-1], data, find_units(curator, units[:-1], data, True))
     level, size, reach = found.response
     frame = Frame(found.center[:-1], found.scale[:-1], 1.0, np.eye(data.d + 1))
     return Problem(target, frame, level, size if math.isfinite(size) else 1.0, reach), float(found.heavy[-1])

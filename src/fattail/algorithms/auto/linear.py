@@ -30,8 +30,7 @@ from fattail.algorithms.parts.linear_rows import LINEAR, WIDEST, LinearFit, Targ
 from fattail.algorithms.parts.newton import MeanCorrection, Model
 from fattail.algorithms.parts.support_fit import center, center_plan, typical
 from fattail.algorithms.registry import registered
-from fattail.columns.units import DEFAULTS as UNITS
-from fattail.columns.units import all_hidden
+from fattail.columns.units import all_hidden, wanted_share
 from fattail.losses import Huber, Logistic, Needs, Squared
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.privacy.calibration import gaussian_multiplier
@@ -97,7 +96,7 @@ class NewtonShares:
     @classmethod
     def of(cls, count_rows: int, moment_rows: int, p: int, multiplier: float) -> NewtonShares:
         """Counts are over ``count_rows`` rows, moments over ``moment_rows``."""
-        columns = len(UNITS.shares) * 2 * p * (multiplier / (NEWTON.count_error * count_rows)) ** 2
+        columns = wanted_share(p, count_rows, multiplier, NEWTON.count_error)
         spectral = math.sqrt(2) * p / moment_rows * math.sqrt(2 * p) * multiplier
         low, high = NEWTON.radius
         radius = min(max(math.sqrt(NEWTON.moment_error * math.sqrt(MOST_SHAPE) / spectral), low), high)

@@ -22,7 +22,7 @@ from fattail.algorithms.parts.lengths import OCTAVES, PER_OCTAVE, codes, edges, 
 from fattail.algorithms.parts.linear_rows import Frame, LinearFit, Problem, Target
 from fattail.algorithms.parts.subspace import Subspace
 from fattail.columns.units import DEFAULTS as UNITS
-from fattail.columns.units import ColumnUnits, find_units, widen
+from fattail.columns.units import ColumnUnits, find_units, planned_counts, widen
 from fattail.privacy import Curator, Gaussian, TopK
 from fattail.privacy.calibration import gaussian_multiplier
 from fattail.robust.histogram import Histogram
@@ -130,8 +130,8 @@ class DirectionsPlan:
         powers = m.growth ** np.arange(count)
         shares = (left - joint) * powers / powers.sum()
         return cls(
-            tuple(Gaussian(f"column counts {t + 1}", m.counts * share) for t, share in enumerate(UNITS.shares)),
-            tuple(Gaussian(f"response counts {t + 1}", response * share) for t, share in enumerate(UNITS.shares)),
+            planned_counts(m.counts),
+            planned_counts(response, "response counts"),
             Gaussian("column squares", m.squares),
             Gaussian("unit of columns that do not show", m.shared),
             (Gaussian("joint moments", joint), Gaussian("squares of gradients", m.errors)) if with_moments else (),

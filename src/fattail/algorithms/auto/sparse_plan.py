@@ -13,6 +13,7 @@ from fattail.algorithms.parts.support_fit import center_plan
 from fattail.algorithms.parts.support_joint import most_columns
 from fattail.algorithms.parts.support_plan import SCALE, FitPlan
 from fattail.columns.units import DEFAULTS as COUNTS
+from fattail.columns.units import planned_counts
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
 from fattail.privacy.calibration import gaussian_multiplier
@@ -253,10 +254,7 @@ def _unit_rounds(curator: Curator, n: int, d: int, chosen: int) -> tuple[tuple[G
     def noise(width: int, share: float) -> float:
         return gaussian_multiplier(curator.epsilon, curator.delta) * math.sqrt(2 * width / (share * max(COUNTS.shares))) / n
 
-    def rounds(share: float) -> tuple[Gaussian, ...]:
-        return tuple(Gaussian(f"column counts, round {t + 1}", share * part) for t, part in enumerate(COUNTS.shares))
-
     every, few = TABLES.units
     if noise(d + 1, every) <= TABLES.clear[0]:
-        return rounds(every), True
-    return (rounds(few) if noise(chosen + 1, few) <= TABLES.clear[1] else ()), False
+        return planned_counts(every), True
+    return (planned_counts(few) if noise(chosen + 1, few) <= TABLES.clear[1] else ()), False

@@ -18,8 +18,7 @@ from fattail import _kernels
 from fattail._tools.numbers import TINY
 from fattail._tools.warnings import warn_utility
 from fattail.catalog import Offered
-from fattail.columns.units import DEFAULTS as UNITS
-from fattail.columns.units import find_units
+from fattail.columns.units import find_units, planned_counts
 from fattail.losses import Huber, Logistic, Loss, Needs
 from fattail.privacy import Curator, Gaussian, Mechanism
 from fattail.robust import Gram, symmetric
@@ -273,7 +272,7 @@ class Units:
             Matrices of second moments.
         """
         return cls(
-            tuple(Gaussian(f"column counts {t + 1}", columns * share) for t, share in enumerate(UNITS.shares)),
+            planned_counts(columns),
             Gaussian("second moments", moments * shapes, count=shapes),
             radius * math.sqrt(p),
         )
