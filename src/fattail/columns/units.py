@@ -49,6 +49,9 @@ class UnitDefaults:
     """Shares of the budget of units, by round: later rounds count fewer columns."""
     response: int = 2
     """The response is counted this many times in each round, because a wrong unit of it is worse than that of one column."""
+    response_margin: float = 0.7
+    """Octaves of the response need a threshold that is higher by this many standard deviations: noise in some far octave would
+    otherwise be its unit in one of 500 fits with few rows."""
     enough: float = 0.25
     """The first round ends once visible octaves hold this share of the rows."""
     most: float = 0.5
@@ -177,7 +180,8 @@ def find_units(
     counted, and on which grid, are functions of earlier releases. Proof: ``units.proof.md``.
     """
     width = data.d + with_y
-    columns = [_Column(data.n, max(width, family), tails) for _ in range(width)]
+    margins = [DEFAULTS.response_margin if with_y and j == data.d else 0.0 for j in range(width)]
+    columns = [_Column(data.n, max(width, family), tails, margin) for margin in margins]
     for release in releases:
         active = [j for j in range(width) if columns[j].stage != "done"]
         if not active:
@@ -240,8 +244,8 @@ def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: 
 class _Column:
     """The public state of one column: its stage, its grid, and what the counts have shown."""
 
-    def __init__(self, n: int, width: int, tails: bool) -> None:
-        self.n, self.width, self.tails = n, width, tails
+    def __init__(self, n: int, width: int, tails: bool, margin: float) -> None:
+        self.n, self.width, self.tails, self.margin = n, width, tails, margin
         self.stage, self.origin, self.center, self.scale = "find", 0.0, 0.0, math.inf
         self.low, self.high, self.step, self.cells, self.zooms = 0.0, 0.0, 1.0, 1, 0
         self.total: Floats | float = 0.0
@@ -265,12 +269,12 @@ class _Column:
         self.step = max((high - low) / self.cells, _EDGES[0] + 2.0**-50 * abs(low))
 
     def _find(self, counts: Floats, noise: float) -> None:
-        away = _added_threshold(abs(np.arange(CELLS) - OCTAVES) - 1 + LOW - DEFAULTS.usual)
+        away = self.margin + _added_threshold(abs(np.arange(CELLS) - OCTAVES) - 1 + LOW - DEFAULTS.usual)
         seen = visible(counts, noise, DEFAULTS.find_tests * self.width, away)
         seen[OCTAVES] = counts[OCTAVES] if counts[OCTAVES] > 4 * noise else 0.0
         if seen.sum() < DEFAULTS.merged * self.n:  # a column that spreads over many octaves may have no visible cell
             both = counts[OCTAVES + 1 :] + counts[:OCTAVES][::-1]
-            away = _added_threshold(np.arange(OCTAVES) + LOW - DEFAULTS.usual)
+            away = self.margin + _added_threshold(np.arange(OCTAVES) + LOW - DEFAULTS.usual)
             shown = visible(both, noise * math.sqrt(2), DEFAULTS.find_tests * self.width, away) > 0
             merged = np.where(np.concatenate([shown[::-1], [False], shown]), np.maximum(counts, 0.0), 0.0)
             merged[OCTAVES] = seen[OCTAVES]
