@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fattail.algorithms.parts.lengths import Lengths, edges, middles
+from fattail.algorithms.parts.lengths import Lengths, edges, likely_tail, middles, tails
 from fattail.algorithms.parts.projection import _ProjectionSteps, averaged, best_bound
 from fattail.algorithms.parts.response_ends import ResponseEnds
 from fattail.privacy import Curator, Gaussian
@@ -146,3 +146,11 @@ def test_a_gradient_far_beyond_what_is_expected_is_followed():
     mean, variance = averaged(known, np.array([1e4, 0.01]), noise, np.zeros(2))
     assert mean[0] == pytest.approx(1e4, rel=1e-2) and np.isfinite(variance).all()
     assert mean[1] == pytest.approx(averaged(known[1:, 1:], np.array([0.01]), noise[1:, 1:], np.zeros(1))[0][0], rel=0.05)
+
+
+def test_tails_are_finite_where_one_kind_is_impossible():
+    """All chances of the other kind once underflowed, and standard errors were not numbers after the charge."""
+    width = tails(10)[1].shape[1]
+    for counts in (np.full(width, 1e5), 1e6 * np.eye(width)[-1], np.zeros(width)):
+        expected, most, near, odds = likely_tail(counts, 5.0, 10)
+        assert np.isfinite(odds) and all(np.isfinite(rows).all() for rows in (expected, most, near))

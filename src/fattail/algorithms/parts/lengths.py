@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fattail._tools.numbers import TINY
 from fattail.columns.evidence import CountNoise
 from fattail.privacy import Curator, Gaussian
 from fattail.robust.histogram import Histogram
@@ -180,16 +179,16 @@ def likely_tail(counts: Floats, noise: float, start: int, far: float = FAR_ODDS)
         model = mass[:, None] * cells
         weight = 1 / (noise**2 + model + (MISFIT * model) ** 2)
     score = prior + np.sum(np.log(weight) - weight * (counts - model) ** 2, axis=1) / 2
-    chance = np.exp(score - score.max())
-    odds = far + math.log(max(float(chance[is_far].sum()), TINY) / max(float(chance[~is_far].sum()), TINY))
-    near = _expected(chance * ~is_far, mass, survival)
-    expected, most = _expected(chance * is_far, mass, survival) if odds > 0 else near
+    odds = far + float(np.logaddexp.reduce(score[is_far]) - np.logaddexp.reduce(score[~is_far]))
+    near = _expected(np.where(is_far, -np.inf, score), mass, survival)
+    expected, most = _expected(np.where(is_far, score, -np.inf), mass, survival) if odds > 0 else near
     return expected, most, near[0], odds
 
 
-def _expected(chance: Floats, mass: Floats, survival: Floats) -> tuple[Floats, Floats]:
-    """Rows beyond each edge over tails with these chances: the mean, and the quantile `MOST`."""
-    likely = np.flatnonzero(chance >= LEAST_CHANCE * chance.max())
+def _expected(score: Floats, mass: Floats, survival: Floats) -> tuple[Floats, Floats]:
+    """Rows beyond each edge over tails with these logarithms of chances: the mean, and the quantile `MOST`."""
+    chance = np.exp(score - score.max())
+    likely = np.flatnonzero(chance >= LEAST_CHANCE)
     beyond, chance = mass[likely, None] * survival[likely], chance[likely] / chance[likely].sum()
     order = np.argsort(beyond, axis=0)
     place = np.argmax(np.cumsum(chance[order], axis=0) >= MOST, axis=0)
