@@ -40,11 +40,11 @@ class HiddenRules:
     """Probability that they shift the mean by more than the bound."""
     warned: float = 5.0
     """A warning says that they make an interval wide if the bound is so many times as large as the other errors."""
-    prior: float = 0.06
+    prior: float = 0.02
     """Prior probability that there are such rows, with many rows."""
     many: float = 600.0
     """So many rows for each scale that the noise of all counts would have by the whole following release (n epsilon of 2000)."""
-    power: float = 0.5
+    power: float = 1.35
     """With fewer rows, the prior grows with this power, because a wide interval is better than a wrong one ..."""
     most: float = 0.15
     """... up to this. With .5, intervals of ordinary columns of 300 rows at epsilon 1 were twenty times as wide."""
