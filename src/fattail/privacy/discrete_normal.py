@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail.privacy.exact import exp_bounds
-from fattail.privacy.geometric import Draw, Integers, added, check_noise_scale, signed_sizes
+from fattail.privacy.geometric import Draw, Integers, SignedSizes, signed_sizes, with_noise
 
 _DOUBT = 2.0**-40
 """More than the rounding errors of a probability in floating point, by a factor of 16; see the proof."""
-_BLOCK = 1 << 15
-"""Coordinates per block, so that memory stays small."""
 _WORD = 64
 """Binary digits of a uniform number that are drawn at a time."""
 
@@ -40,14 +38,10 @@ def discrete_gaussian(draw: Draw, value: Integers, scale: float) -> Integers:
     >>> discrete_gaussian(rng.bytes, np.zeros(6, dtype=np.int64), 10.0)
     array([-11, -12,   6, -12,  18,  11])
     """
-    check_noise_scale(scale)
-    flat = value.ravel()
-    parts = (flat[k : k + _BLOCK] for k in range(0, flat.size, _BLOCK))
-    blocks = [added(part, *_drawn(draw, part.size, scale)) for part in parts]
-    return np.concatenate(blocks).reshape(value.shape) if blocks else value.copy()
+    return with_noise(value, scale, lambda count: _drawn(draw, count, scale))
 
 
-def _drawn(draw: Draw, count: int, scale: float) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+def _drawn(draw: Draw, count: int, scale: float) -> SignedSizes:
     """Independent signs and sizes."""
     negative, size = signed_sizes(draw, count, scale)
     again = np.flatnonzero(~_accepted(draw, size, scale))

@@ -20,6 +20,7 @@ from fattail._tools.numbers import decimals
 
 Draw = Callable[[int], bytes]
 Integers = NDArray[np.int64]
+SignedSizes = tuple[NDArray[np.bool_], NDArray[Any]]
 
 _TAIL = 5
 """Digits are drawn below ``2**digits``, at least ``2**5`` times the scale. Noise exceeds that with probability below
@@ -49,20 +50,20 @@ def discrete_laplace(draw: Draw, value: Integers, scale: float) -> Integers:
     >>> discrete_laplace(rng.bytes, np.zeros(6, dtype=np.int64), 10.0)
     array([-19, -40,   6,  28,   0, -24])
     """
-    check_noise_scale(scale)
+    return with_noise(value, scale, lambda count: signed_sizes(draw, count, scale))
+
+
+def with_noise(value: Integers, scale: float, signed: Callable[[int], SignedSizes]) -> Integers:
+    """``value`` plus noise of this scale, drawn by ``signed`` in blocks; sums saturate."""
+    if not 0 < scale < math.inf:
+        raise ValueError(f"the scale of noise must be positive and finite, got {scale!r}")
     flat = value.ravel()
     parts = (flat[k : k + _BLOCK] for k in range(0, flat.size, _BLOCK))
-    blocks = [added(part, *signed_sizes(draw, part.size, scale)) for part in parts]
+    blocks = [_added(part, *signed(part.size)) for part in parts]
     return np.concatenate(blocks).reshape(value.shape) if blocks else value.copy()
 
 
-def check_noise_scale(scale: float) -> None:
-    """Refuse a scale that is not positive and finite."""
-    if not 0 < scale < math.inf:
-        raise ValueError(f"the scale of noise must be positive and finite, got {scale!r}")
-
-
-def added(value: Integers, negative: NDArray[np.bool_], size: NDArray[Any]) -> Integers:
+def _added(value: Integers, negative: NDArray[np.bool_], size: NDArray[Any]) -> Integers:
     """``value`` plus noise of these signs and sizes; sums saturate."""
     largest = max(abs(int(value.min())), abs(int(value.max())))
     if size.dtype == object or largest >= _SAFE:
@@ -72,7 +73,7 @@ def added(value: Integers, negative: NDArray[np.bool_], size: NDArray[Any]) -> I
     return np.asarray(value + np.where(negative, -size, size), dtype=np.int64)
 
 
-def signed_sizes(draw: Draw, count: int, scale: float) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+def signed_sizes(draw: Draw, count: int, scale: float) -> SignedSizes:
     """Independent signs and sizes of Laplace noise; a negative zero is drawn again, or zero would be twice as likely."""
     negative, size = _drawn(draw, count, scale)
     (again,) = np.nonzero(negative & (size == 0))
@@ -84,7 +85,7 @@ def signed_sizes(draw: Draw, count: int, scale: float) -> tuple[NDArray[np.bool_
     return negative, size
 
 
-def _drawn(draw: Draw, count: int, scale: float) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+def _drawn(draw: Draw, count: int, scale: float) -> SignedSizes:
     """Independent signs and geometric sizes, as int64 if all are below 2^62 and as Python integers otherwise."""
     digits = digits_of(scale)
     bits = _bernoulli(draw, np.arange(digits + 2), count, scale)
