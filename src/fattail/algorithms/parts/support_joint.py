@@ -63,6 +63,8 @@ class JointSupportDefaults:
 
 
 DEFAULTS = JointSupportDefaults()
+# Relative error of a difference of variances: the intercept of columns around 1e9 loses nearly all digits of its variance.
+ROUNDING = 16 * float(np.finfo(np.float64).eps)
 HALF_OF_NOISE = 0.6745
 """Median of the magnitude of a normal number."""
 
@@ -139,7 +141,7 @@ def eliminated(fit: LinearFit, most: int, least: tuple[float, float]) -> LinearF
     left = [j for j in range(fit.coef.size) if math.isfinite(covariance[j, j])]
     hidden = np.isinf(np.diag(covariance))
     covariance[hidden], covariance[:, hidden] = 0.0, 0.0
-    tried = len(left)
+    tried, rounding = len(left), ROUNDING * np.diag(covariance)
     while left:
         size = np.abs(theta[left]) / np.sqrt(np.maximum(np.diag(covariance)[left], TINY))
         smallest = int(np.argmin(size))
@@ -151,5 +153,7 @@ def eliminated(fit: LinearFit, most: int, least: tuple[float, float]) -> LinearF
         theta = theta - along * theta[j]
         covariance = covariance - np.outer(along, covariance[j])
         theta[j], covariance[j], covariance[:, j] = 0.0, 0.0, 0.0
+        others = [*left, theta.size - 1]
+        covariance[others, others] = np.maximum(covariance[others, others], rounding[others])
     covariance[hidden, hidden] = math.inf
     return replace(fit, coef=theta[:-1], intercept=float(theta[-1]), covariance=covariance)
