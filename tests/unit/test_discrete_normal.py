@@ -10,6 +10,7 @@ from scipy import stats
 from fattail.privacy import discrete_normal
 from fattail.privacy.discrete_normal import discrete_gaussian
 from fattail.privacy.exact import exp_bounds
+from fattail.privacy.geometric import discrete_laplace
 
 
 def chance(size: int, scale: float, bits: int) -> int:
@@ -97,6 +98,14 @@ def test_sums_saturate_and_empty_vectors_stay_empty():
     assert np.mean(np.isin(wide, [2**63 - 1, -(2**63)])) > 0.9
     assert discrete_gaussian(os.urandom, np.zeros((0, 3), dtype=np.int64), 1.0).shape == (0, 3)
     assert discrete_gaussian(os.urandom, np.arange(6).reshape(2, 3), 1e-9).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("sample", [discrete_gaussian, discrete_laplace])
+def test_sums_near_one_end_alone_do_not_wrap(sample):
+    """A vector with both ends has the largest size there is; one of them alone is a little below it."""
+    noisy = sample(os.urandom, np.full(500, 2**63 - 1), 50.0)
+    assert noisy.min() > 2**63 - 5000 and 100 < np.sum(noisy == 2**63 - 1) < 400
+    assert sample(os.urandom, np.full(500, 2**63 - 2**56), 2.0**55).min() > 2**61
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
