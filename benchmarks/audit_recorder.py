@@ -11,9 +11,9 @@ by dp-accounting, and what refutes the claim, if anything does. See `fattail.aud
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -456,8 +456,11 @@ def _pure(pld: Any, epsilon: float) -> Any:
 
 
 def main() -> None:
-    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
-    every = 3 if "--quick" in sys.argv else 1
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a third of the neighbors of each method; nothing is written")
+    parser.add_argument("--only", default="", help="methods whose name contains this; nothing is written")
+    options = parser.parse_args()
+    only, every = options.only, 3 if options.quick else 1
     lines, bad = [], 0
     for k, target in enumerate(targets()):
         if only not in target.name:

@@ -12,6 +12,7 @@ it, a target of ``audit_recorder.py`` or a question of ``audit_statistics.py``. 
 
 from __future__ import annotations
 
+import argparse
 import builtins
 import contextlib
 import csv
@@ -99,8 +100,12 @@ def outcome(fault: dict[str, Any]) -> tuple[str, str]:
 
 
 def main() -> None:
-    name = sys.argv[2] if len(sys.argv) > 2 else ""
-    if "--one" in sys.argv:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", help="faults whose name contains this; nothing is written")
+    parser.add_argument("--one", action="store_true", help="plant the one fault with this name in this process")
+    options = parser.parse_args()
+    name = options.only
+    if options.one:
         with contextlib.redirect_stdout(sys.stderr):
             found = outcome(FAULTS[name])
         print(*found, sep="\t")
@@ -110,7 +115,9 @@ def main() -> None:
         if name not in fault["name"]:
             continue
         start = time.perf_counter()
-        done = subprocess.run([sys.executable, __file__, "--one", fault["name"]], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, __file__, "--one", "--only", fault["name"]], capture_output=True, text=True, check=False
+        )
         found, by = done.stdout.rstrip("\n").split("\t") if done.returncode == 0 else ("error", done.stderr[-300:])
         lines.append([fault["kind"], fault["name"], fault["attack"], found, by, fault.get("guard", "")])
         print(*lines[-1], f"{time.perf_counter() - start:.0f} s", sep=" | ", flush=True)
