@@ -7,6 +7,7 @@ Each line of ``results/audit_statistics.csv`` is one pair of neighbors, as in ``
 
 from __future__ import annotations
 
+import argparse
 import csv
 import math
 from collections.abc import Iterator
@@ -121,6 +122,7 @@ def audited(question: Question, ours: Table, theirs: Table) -> audit.Finding:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     lines, bad = [], 0
     for question in questions():
         attacked = False
