@@ -48,7 +48,7 @@ def warmup() -> float:
         _kernels.standard_rows(X, np.zeros(3), np.ones(3), 1.0)
         _kernels.shaped_rows(X, np.zeros(3), np.ones(3), 1.0, np.eye(4))
         _kernels.grid_cells(X, np.zeros(3), np.ones(3), 8)
-        _kernels.octave_cells(X, -4, 1, 8)
+        _kernels.octave_cells(X, -4, 8)
         _kernels.magnitude_cells(X, -4, 8, 2, 4, 1)
     _kernels.row_norms(sparse.csr_array(X.astype(np.float64)), None, np.ones(3), np.zeros(200))
     for codes in (np.zeros((40, 3)), np.zeros((40, 3), dtype=np.int16)):

@@ -64,10 +64,10 @@ def person_cells(codes: NDArray[Any], starts: Ints, unit: int, out: Ints) -> Non
     histogram.person_cells_block(codes, plain(starts), unit, out)
 
 
-def octave_cells(V: NDArray[Any], lowest: int, shift: int, cells: int) -> NDArray[np.int16]:
+def octave_cells(V: NDArray[Any], lowest: int, cells: int) -> NDArray[np.int16]:
     """Cells of the entries by sign and magnitude (see `histogram.octaves_block`); NaN counts as zero."""
     out = np.empty(V.shape, dtype=np.int16)
-    histogram.octaves_block(plain(V), lowest, shift, cells, out)
+    histogram.octaves_block(plain(V), lowest, cells, out)
     return out
 
 

@@ -50,16 +50,16 @@ def column_octaves_block(V, c, lo_exponent, n_bins, out):
 
 
 @njit(**JIT)
-def octaves_block(V, lowest, shift, cells, out):
+def octaves_block(V, lowest, cells, out):
     """Write to ``out`` the cell of each entry: ``cells`` for magnitudes below ``2**lowest``, then one more (one less for
-    negative entries) for every ``2**shift`` octaves, up to ``cells`` more.
+    negative entries) for every octave, up to ``cells`` more.
     """
     n, d = V.shape
     for i in range(n):
         for j in range(d):
             v = np.float64(V[i, j])
             bits = v.view(np.int64)
-            cell = min(max(((bits >> 52 & 0x7FF) - 1023 - lowest >> shift) + 1, 0), cells)
+            cell = min(max((bits >> 52 & 0x7FF) - 1022 - lowest, 0), cells)
             cell = cell if v == v else 0
             out[i, j] = cells + (cell if bits >= 0 else -cell)
 

@@ -234,7 +234,7 @@ def _counts(data: PrivateData, columns: list[_Column], active: Indices, with_y: 
 
     def codes(block: Block) -> NDArray[np.int16]:
         rows = np.take(_with_response(block, with_y), active, axis=1)
-        octaves = _kernels.octave_cells(rows - origin, LOW, 0, OCTAVES)
+        octaves = _kernels.octave_cells(rows - origin, LOW, OCTAVES)
         grid = np.minimum(_kernels.grid_cells(rows, origin, step, max(cells)), cells + 1)
         return np.where(zoomed, grid, octaves).astype(np.int16)
 
