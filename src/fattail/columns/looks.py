@@ -230,7 +230,7 @@ def settle_ends(
     *Privacy.* Which cells are counted again, and with which budget, are functions of releases. Proof: ``looks.proof.md``.
     """
     ends = [choose_ends(column, unit()) for column in columns]
-    prior = prior_of_hidden(columns[0].rows / noise_of_all(curator, release, len(columns)).scale)
+    prior = prior_of_hidden(_rows_per_scale(curator, release, columns))
     if any(column.second is None for column in columns):
         return columns, _with_hidden_rows(columns, ends, prior, unit())
     described, columns = columns, _with_far_rows(curator, release, columns, ends, counts)
@@ -262,6 +262,11 @@ def settle_ends(
     return found, _with_hidden_rows(found, _chosen_again(columns, found, ends, unit()), prior, unit())
 
 
+def _rows_per_scale(curator: Curator, release: Noise, columns: list[ColumnDescription]) -> float:
+    """Rows over the scale that the noise of all counts would have by the whole release that follows."""
+    return columns[0].rows / noise_of_all(curator, release, len(columns)).scale
+
+
 def _with_hidden_rows(columns: list[ColumnDescription], ends: list[Ends], prior: float, unit: float) -> list[Ends]:
     """Ends whose bounds of the bias allow for rows that the counts do not rule out; warns where these make an interval wide."""
     allowed, wide = [], 0
@@ -288,7 +293,7 @@ def _with_far_rows(
 
     A single octave shows rows only if its count is larger than that of many empty octaves may be. One count of all is one test.
     """
-    rows = columns[0].rows / noise_of_all(curator, release, len(columns)).scale
+    rows = _rows_per_scale(curator, release, columns)
     some, many, plenty = LOOKS.far_rows
     if rows < some:
         return columns

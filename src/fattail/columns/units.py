@@ -152,8 +152,12 @@ def all_hidden(n: int, width: int, share: float, multiplier: float) -> bool:
 
     Public arithmetic on the first round of `find_units` with this share of the budget.
     """
-    noise = multiplier * math.sqrt(2 * width / (share * DEFAULTS.shares[0]))
-    return _threshold(DEFAULTS.find_tests * width) * noise > DEFAULTS.hidden * n
+    return _threshold(DEFAULTS.find_tests * width) * first_noise(width, share, multiplier) > DEFAULTS.hidden * n
+
+
+def first_noise(width: int, share: float, multiplier: float) -> float:
+    """Noise of the first round of counts of so many columns with this share of the budget."""
+    return multiplier * math.sqrt(2 * width / (share * DEFAULTS.shares[0]))
 
 
 def find_units(

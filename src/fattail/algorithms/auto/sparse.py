@@ -77,6 +77,8 @@ RESIDUALS = 0.35
 # The mean of clipped residuals over this moves their middle: roughly the share that is not clipped. With 0.35, that of residuals
 # around their middle, skewed ones were moved too far (fire losses: R2 0.78 instead of 0.91).
 UNCLIPPED = 0.5
+# Limit of the mean that is left, in clips: a larger one is mostly noise, and the bound of scores grows with it.
+MOST_LEVEL = 0.5
 
 
 @registered(
@@ -322,4 +324,4 @@ class Selections:
 
         for _ in range(release.count - 1):
             middle += mean(1.0) / UNCLIPPED
-        return middle, mean(0.5)
+        return middle, mean(MOST_LEVEL)

@@ -12,8 +12,7 @@ from fattail.algorithms.parts.support_descent import DEFAULTS as DESCENT
 from fattail.algorithms.parts.support_fit import center_plan
 from fattail.algorithms.parts.support_joint import most_columns
 from fattail.algorithms.parts.support_plan import SCALE, FitPlan
-from fattail.columns.units import DEFAULTS as COUNTS
-from fattail.columns.units import planned_counts
+from fattail.columns.units import first_noise, planned_counts
 from fattail.losses import Loss
 from fattail.privacy import Curator, Gaussian, Mechanism, TopK
 from fattail.privacy.calibration import gaussian_multiplier
@@ -252,7 +251,7 @@ def _unit_rounds(curator: Curator, n: int, d: int, chosen: int) -> tuple[tuple[G
     otherwise none. And whether they are for all columns."""
 
     def noise(width: int, share: float) -> float:
-        return gaussian_multiplier(curator.epsilon, curator.delta) * math.sqrt(2 * width / (share * max(COUNTS.shares))) / n
+        return first_noise(width, share, gaussian_multiplier(curator.epsilon, curator.delta)) / n
 
     every, few = TABLES.units
     if noise(d + 1, every) <= TABLES.clear[0]:

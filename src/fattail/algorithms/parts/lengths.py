@@ -149,20 +149,25 @@ class Lengths:
 
     def excess(self, bound: float) -> float:
         """Mean of what lengths exceed ``bound`` by."""
-        return self.mean(np.maximum(middles() - bound, 0.0))
+        return _excess(self.survival, bound)
 
     def near_excess(self, bound: float) -> float:
         """The same if the tail is not of the far kind. Rows so far out are lost under any bound with bearable noise."""
-        return self.excess(bound) if self.near is None else float(np.maximum(middles() - bound, 0.0) @ -np.diff(self.near))
+        return _excess(self.survival if self.near is None else self.near, bound)
 
     def most_excess(self, bound: float) -> float:
         """The same, if the tail is as heavy as it may be."""
-        return float(np.maximum(middles() - bound, 0.0) @ -np.diff(self.heaviest))
+        return _excess(self.heaviest, bound)
 
     def doubt(self, bound: float) -> float:
         """Root mean square of what lengths exceed ``bound`` by, over the tails that are likely."""
         expected = self.excess(bound)
         return math.hypot(expected, self.most_excess(bound) / 2)
+
+
+def _excess(survival: Floats, bound: float) -> float:
+    """Mean of what lengths exceed ``bound`` by, given the share of them beyond each edge."""
+    return float(np.maximum(middles() - bound, 0.0) @ -np.diff(survival))
 
 
 def likely_tail(counts: Floats, noise: float, start: int, far: float = FAR_ODDS) -> tuple[Floats, Floats, Floats, float]:
