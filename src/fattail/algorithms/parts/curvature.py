@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fattail.algorithms.parts.geometry import raise_eigenvalues
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
@@ -62,8 +64,7 @@ class Curvature:
         for release in self.releases:
             block = np.ix_(release.directions, release.directions)
             matrix[block] = np.diag(self.level[release.directions]) - release.error(rng)
-        values, vectors = np.linalg.eigh(matrix)
-        return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+        return raise_eigenvalues(matrix, 0.0)
 
     def left(self, start: Floats, kept: float, gains: list[Floats], noises: list[float]) -> tuple[Floats, Floats]:
         """Covariance of the error after steps, and of its part that a gradient does not show.

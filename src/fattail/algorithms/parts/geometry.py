@@ -23,6 +23,19 @@ def project_ball(w: ArrayLike, radius: float) -> Floats:
     return w if norm <= radius else w * (radius / norm)
 
 
+def raise_eigenvalues(matrix: Floats, least: float) -> Floats:
+    """A symmetric matrix with its eigenvalues raised to at least this.
+
+    Examples
+    --------
+    >>> raise_eigenvalues(np.diag([2.0, -1.0]), 0.5)
+    array([[2. , 0. ],
+           [0. , 0.5]])
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+
+
 def project_l1_ball(w: ArrayLike, radius: float) -> Floats:
     """Nearest point of the l1 ball around 0, by sorting (Duchi et al. 2008).
 

@@ -21,6 +21,7 @@ from scipy.special import expit, logit, softmax
 
 from fattail import _kernels
 from fattail._tools.numbers import TINY
+from fattail.algorithms.parts.geometry import raise_eigenvalues
 from fattail.algorithms.parts.linear_rows import Frame, Singles
 from fattail.algorithms.parts.newton import Model
 from fattail.privacy import Gaussian
@@ -160,7 +161,7 @@ class LabelGradients:
         # A column of zeros and ones, whose center is one of them, depends on the constant: what is between the two stays.
         between = Q @ (Q.T @ smooth @ rest)
         inner = np.maximum(inner, DEFAULTS.least * mean)
-        smooth = _at_least(rest @ smooth @ rest + between + between.T + (Q @ turn * inner) @ (Q @ turn).T, 0.0)
+        smooth = raise_eigenvalues(rest @ smooth @ rest + between + between.T + (Q @ turn * inner) @ (Q @ turn).T, 0.0)
         left = math.sqrt(max(believed, DEFAULTS.doubted)) * noise
         return Bend(self.curvature * smooth, self.curvature * left, self.curvature * noise)
 
@@ -192,7 +193,7 @@ class LabelGradients:
 
     def _move(self, bend: Bend) -> LabelPosterior:
         c = DEFAULTS
-        bend = replace(bend, matrix=_at_least(bend.matrix, c.lowest * bend.noise))
+        bend = replace(bend, matrix=raise_eigenvalues(bend.matrix, c.lowest * bend.noise))
         useless, factor = c.useless
         found = [self._posterior(bend, size / max(self.p - 1, 1)) for size in (c.size, factor * c.size)]
         chance = softmax(np.log([1 - useless, useless]) + [evidence for _, evidence in found])
@@ -267,12 +268,6 @@ class LabelGradients:
         w = np.zeros(self.model.w.size)
         w[self.seen] = np.append(slopes, 0.0)
         return w, math.sqrt(max(float(slopes @ moments @ slopes), 0.0)), float(np.sum(moments * noise))
-
-
-def _at_least(matrix: Floats, least: float) -> Floats:
-    """A symmetric matrix with eigenvalues no lower than this."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
 def _pulled_back(

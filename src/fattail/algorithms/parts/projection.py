@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fattail._tools.numbers import TINY
+from fattail.algorithms.parts.geometry import raise_eigenvalues
 from fattail.algorithms.parts.joint_moments import JointFit
 from fattail.algorithms.parts.lengths import FAR_ODDS, Lengths
 from fattail.algorithms.parts.posterior import OFF_DIAGONAL
@@ -161,8 +162,7 @@ class Projection:
         level = max(float(np.trace(released)) / p, noise / math.sqrt(p), TINY)
         differs = released - level * np.eye(p)
         kept = max(0.0, 1 - (OFF_DIAGONAL * noise * p) ** 2 / max(float(np.sum(differs**2)), TINY))
-        values, vectors = np.linalg.eigh(level * np.eye(p) + kept * differs)
-        return np.asarray((vectors * np.maximum(values, DEFAULTS.least_square * level)) @ vectors.T)
+        return raise_eigenvalues(level * np.eye(p) + kept * differs, DEFAULTS.least_square * level)
 
 
 def best_bound(sizes: Lengths, noise: float, p: int) -> float:
